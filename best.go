@@ -12,15 +12,15 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// A Question asks for the best stored candidates of a kernel. Empty fields leave it
-// open.
+// A Question asks for the best stored candidates of a kernel. An empty field matches
+// anything.
 type Question struct {
 	Kernel string `json:"kernel"`
 	// Device is a name or a part of it, the beginning of a fingerprint, a UUID, or
-	// Auto for this machine: its GPU and, where nothing answers for that, its CPU.
+	// Auto for this machine: its GPU and, where no candidate answers for that, its CPU.
 	Device string `json:"device,omitempty"`
 	// Shapes are one shape by its dimensions ("B=2,H=8,S=512,D=64"), one by its name,
-	// or the names of several that a campaign was tuned for together.
+	// or the names of several that a campaign tuned together.
 	Shapes []string `json:"shapes,omitempty"`
 	// DType asks for problems with buffers of this type.
 	DType kernels.DType `json:"dtype,omitempty"`
@@ -28,7 +28,7 @@ type Question struct {
 	Proven bool `json:"proven,omitempty"`
 	// Limit is how many are wanted. Zero means one.
 	Limit int `json:"limit,omitempty"`
-	// Definition is the kernel's, where the caller has it; nil is looked up.
+	// Definition is the kernel's, if the caller has it; nil means that it is looked up.
 	Definition *kernels.Definition `json:"-"`
 }
 
@@ -36,12 +36,12 @@ type Question struct {
 // nearest shape with its distance in doublings, and whether the kernel has changed.
 type Answer = ask.Answer
 
-// Best answers with the best stored candidates for a question, the best first, or the
-// nearest that there are: the device counts first, then the shape, then winners of
+// Best returns the best stored candidates for a question, the best first, or the
+// nearest ones in the store. The device counts first, then the shape; then winners of
 // finals come first, then the smaller time relative to the baseline. The error is one
 // of the store, an ErrInput, or an ErrNoCandidate.
 func (m *Machine) Best(ctx context.Context, r Reader, q Question) ([]Answer, error) {
-	// Kernels are read while devices are looked at: either takes as long.
+	// Kernels are read while devices are looked up: both take about as long.
 	type resolved struct {
 		ask.Question
 		error
@@ -73,7 +73,7 @@ func (m *Machine) Best(ctx context.Context, r Reader, q Question) ([]Answer, err
 	return answers, err
 }
 
-// question makes a question for the library, without the device.
+// question converts a question, without the device.
 func (m *Machine) question(of Question) (ask.Question, error) {
 	q := ask.Question{Kernel: of.Kernel, DType: of.DType, Proven: of.Proven, Limit: of.Limit}
 	if of.DType != "" && !slices.Contains(kernels.DTypes(), of.DType) {
@@ -120,8 +120,8 @@ func (m *Machine) question(of Question) (ask.Question, error) {
 	return q, nil
 }
 
-// wanted lists the devices that may be meant, in the order in which they are asked
-// for; one nil stands for any.
+// wanted lists the devices that text may mean, in the order in which to try them; one
+// nil stands for any device.
 func (m *Machine) wanted(ctx context.Context, r Reader, kernel, text string) ([]*evaluator.Device, error) {
 	if text == "" {
 		return []*evaluator.Device{nil}, nil

@@ -1,6 +1,6 @@
 // Package evotune tunes compute kernels: it searches the space of a kernel's
 // implementations, proves every candidate, measures it, and keeps all of it in a
-// store. It is what the command tune calls, and what other programs call.
+// store. The command tune calls it, and so can other programs.
 //
 // This program tunes softmax for 20 seconds and prints the best:
 //
@@ -20,15 +20,15 @@
 //		fmt.Println(done.Best, err)
 //	}
 //
-// With an open [store.Store] in place of nil, all that was found is kept.
+// Pass an open [store.Store] instead of nil to keep all results.
 //
 // # The model
 //
 // A [Machine] says how candidates are compiled, run and measured here; its zero value
 // is this machine with its defaults. A [Job] says what is tuned: a kernel, a backend,
 // shapes, a strategy and a budget. [Machine.Run] does a job, as one campaign of a
-// [store.Store], and reports typed events. [Machine.Resume] goes on with a
-// campaign that was interrupted. [Machine.Target] is the first half of both: a
+// [store.Store], and reports typed events. [Machine.Resume] continues an interrupted
+// campaign. [Machine.Target] is the first half of both: a
 // [Target] is a job with its kernel loaded, which shows its space and its sources.
 //
 // Query a store with [Machine.Best] and [Selection], measure what it holds again with
@@ -41,8 +41,8 @@
 //
 // # Caveats
 //
-// One process at a time writes a store. A campaign draws its random numbers from its
-// seed alone, but it begins with winners that the store holds, unless Job.WarmStart
+// Only one process at a time can write to a store. A campaign draws its random numbers
+// from its seed alone, but it begins with winners from the store, unless Job.WarmStart
 // says otherwise. The CPU backend needs Linux and a C compiler. A program that tunes
 // for GPUs calls [cuda.CompileServerMain] at the start of main.
 //
@@ -70,7 +70,7 @@ var (
 	// ErrInput is the error of a job, a question or a name that the caller can
 	// correct: nothing was run.
 	ErrInput = errors.New("bad input")
-	// ErrSandbox says that candidates could reach what is not theirs; see
+	// ErrSandbox says that the sandbox does not confine candidates; see
 	// [Machine.Sandboxed].
 	ErrSandbox = errors.New("candidates are not locked in on this machine")
 	// ErrNoCandidate is the error of a question that no stored candidate answers.
@@ -87,7 +87,7 @@ var (
 	ErrInfrastructure = campaign.ErrInfrastructure
 )
 
-// A marked error is another one in errors.Is, and says what it says.
+// A marked error matches another one in errors.Is, and keeps its own text.
 type marked struct {
 	error
 	as error
@@ -103,17 +103,17 @@ func badInput(err error) error {
 	return marked{err, ErrInput}
 }
 
-// A FieldError is an ErrInput that is about one field of what was asked for, such as
+// A FieldError is an ErrInput about one field of a request, such as
 // "shape" of a Question.
 type FieldError struct {
 	Field string
-	Err   error // goes on after the name of the field
+	Err   error // the text after the name of the field
 }
 
 func (e *FieldError) Error() string { return e.Field + " " + e.Err.Error() }
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// Is says that it is an ErrInput.
+// Is reports that e is an ErrInput.
 func (e *FieldError) Is(target error) bool { return target == ErrInput }
 
 func badField(field, format string, args ...any) error {
@@ -124,32 +124,33 @@ func noCandidate(format string, args ...any) error {
 	return marked{fmt.Errorf(format, args...), ErrNoCandidate}
 }
 
-// What a campaign tells, by aliases: their documentation is that of the types they
-// stand for.
+// What a campaign reports, as aliases: the types they stand for have the documentation.
 type (
 	// An Event is one moment of a campaign: exactly one of its fields Started,
 	// Evaluated, Measured, Paused, Continued, Budget, Searched, Finals, Warning and
-	// Finished is set, besides Time. It is sent after what it tells is durable in the store.
+	// Finished is set, besides Time. It is sent once what it reports is durable in the
+	// store.
 	//
 	// A campaign is preparing until Started, searching until Searched, and then in its
-	// finals until Finished. One that is stopped has no Searched if it was searching.
-	// From Paused to Continued it waits for a calm machine, in either of the two.
+	// finals until Finished. If it is stopped while searching, there is no Searched.
+	// From Paused to Continued it waits for a calm machine, in the search or in the
+	// finals.
 	Event = campaign.Event
 	// Started opens the stream of events.
 	Started = campaign.Started
-	// Evaluated tells of one candidate: its genome, parents and whole result.
+	// Evaluated reports one candidate: its genome, parents and whole result.
 	Evaluated = campaign.Evaluated
-	// Paused tells that the campaign waits for a calm machine, and why.
+	// Paused says that the campaign waits for a calm machine, and why.
 	Paused = campaign.Paused
-	// Continued tells that it goes on.
+	// Continued says that the campaign goes on.
 	Continued = campaign.Continued
-	// Searched tells that its search has ended, and why.
+	// Searched says that the search has ended, and why.
 	Searched = campaign.Searched
-	// Compared is what Event.Finals tells: who was in the finals, and how they ended.
+	// Compared is the type of Event.Finals: who was in the finals, and how they ended.
 	Compared = campaign.Finals
 	// Progress sums up a campaign so far.
 	Progress = campaign.Progress
-	// Finished closes the stream, and is what Run returns: the best candidate (nil
+	// Finished closes the stream, and Run returns it: the best candidate (nil
 	// without a valid one), the counts of verdicts, what ended the search, and
 	// whether the campaign is Complete or can be resumed.
 	Finished = campaign.Finished
@@ -173,10 +174,10 @@ type Reader interface {
 	Lineage(id string) (*store.Node, error)
 }
 
-// Files are the files of a folder, by their slashed paths.
+// Files are the files of a folder, by their slash-separated paths.
 type Files = report.Files
 
-// storeName is the file of a store, where the reader can tell.
+// storeName is the path of the store's file, if the reader knows it.
 func storeName(r Reader) string {
 	if s, ok := r.(interface{ Path() string }); ok {
 		return s.Path()
@@ -184,8 +185,8 @@ func storeName(r Reader) string {
 	return "the store"
 }
 
-// WriteFolder puts a folder in place, whole or not at all. One that is there and not
-// empty is refused with an ErrInput; replace allows it, if evotune wrote the folder.
+// WriteFolder writes a folder, whole or not at all. If the folder exists and is not
+// empty, the error is an ErrInput, unless replace is set and evotune wrote the folder.
 func WriteFolder(dir string, files Files, replace bool) error {
 	err := report.Write(dir, files, replace)
 	if refused := (*report.RefusedError)(nil); errors.As(err, &refused) {

@@ -29,9 +29,9 @@ const (
 type ExportOptions struct {
 	// Kernels are the names of the kernels: at least one.
 	Kernels []string
-	// Devices narrows it to winners on these: parts of names, or beginnings of
-	// fingerprints. Shapes narrows it to winners that were tuned for one of these.
-	// Empty means all.
+	// Devices limits the export to winners on these devices: parts of names, or
+	// beginnings of fingerprints. Shapes limits it to winners that were tuned for one
+	// of these. Empty means all.
 	Devices, Shapes []string
 	// Lang is LangC, for winners on CPUs, or LangCUDA, for those on GPUs. Empty means
 	// LangC.
@@ -46,13 +46,13 @@ type ExportOptions struct {
 	NVCC  string
 	// By names the program in what is written. Empty means "evotune".
 	By string
-	// Tell, if it is not nil, gets a line for people for every exported winner of finals that was
-	// not faster there than the baseline.
+	// Tell, if it is not nil, gets one readable line for every exported winner of finals that was
+	// not faster than the baseline there.
 	Tell func(line string)
 }
 
-// Export makes the winners of kernels a library that other programs build and call:
-// sources, a header, a build, tests and a manifest, to be put in place by WriteFolder.
+// Export makes a library of the winners of kernels, which other programs build and
+// call: sources, a header, a build, tests and a manifest, for WriteFolder to write.
 // For each device and each set of tuned shapes the best winner of finals is exported.
 // The error is one of the store, an ErrInput, an ErrNoCandidate or an ErrUnproven.
 func (m *Machine) Export(r Reader, o ExportOptions) (Files, error) {
@@ -96,7 +96,7 @@ func (m *Machine) triton(src kernels.Rendered, capability int) (export.TritonCod
 	return export.TritonCode{Code: code.Cubin, Threads: code.Threads, Shared: code.Shared, Name: code.Name, Compiler: compiler, Capability: capability}, err
 }
 
-// winners finds what is exported: the best of each kernel, device and set of shapes.
+// winners finds what to export: the best of each kernel, device and set of shapes.
 func (m *Machine) winners(r Reader, x ExportOptions) ([]*export.Winner, error) {
 	all, err := r.Campaigns()
 	if err != nil {
@@ -140,7 +140,7 @@ func (m *Machine) winners(r Reader, x ExportOptions) ([]*export.Winner, error) {
 	return found, nil
 }
 
-// asked repeats what the options narrow to.
+// asked describes the devices and shapes that the options limit the export to.
 func (x ExportOptions) asked() string {
 	var parts []string
 	if len(x.Devices) > 0 {
@@ -164,8 +164,8 @@ func (x ExportOptions) wants(s store.Started) bool {
 	return device && shape
 }
 
-// candidateOf is what a campaign offers: the winner of its finals, else, if that is
-// enough, the best of the search; "" for nothing.
+// candidateOf returns the winner of a campaign's finals or, without one and if that is
+// enough evidence, the best of the search; "" for none.
 func candidateOf(c store.Campaign, min string) string {
 	switch {
 	case c.Finals != nil && c.Finals.Winner != "":
@@ -177,8 +177,8 @@ func candidateOf(c store.Campaign, min string) string {
 }
 
 // winner is the best of campaigns for one device and shapes whose source can still
-// be had: those with finals first, then by the time relative to the baseline, or by the time
-// itself where the baselines differ.
+// be rendered: those with finals first, then by the time relative to the baseline, or by the
+// time itself where the baselines differ.
 func (m *Machine) winner(r Reader, of []store.Campaign, min string) (*export.Winner, error) {
 	var ids []string
 	for _, c := range of {
@@ -262,14 +262,14 @@ func (m *Machine) Subject(r Reader, id string) (Subject, error) {
 	return subjectOf(r, c, of, src)
 }
 
-// subjectOf is Subject for a candidate that was found, with a source that was
+// subjectOf is Subject for a candidate that is already found and
 // rendered.
 func subjectOf(r Reader, c store.Candidate, of store.Campaign, src report.Source) (Subject, error) {
 	n, err := r.Lineage(c.ID)
 	return Subject{Candidate: c, Campaign: of, Lineage: n, Finals: c.Finals, Source: src}, err
 }
 
-// renderAgain renders a candidate from the kernel as it is now, and gives the source,
+// renderAgain renders a candidate from the kernel as it is now, and returns the source,
 // what was rendered and the limits of the device. They
 // are those of the stored candidate only if the source says that it was rebuilt.
 func (m *Machine) renderAgain(c store.Candidate, of store.Campaign) (report.Source, kernels.Rendered, map[string]any) {

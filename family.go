@@ -25,44 +25,43 @@ import (
 type FamilyPlan = record.Family
 
 // A Family is a list of shapes of one kernel that are tuned under one budget, each by a
-// campaign of its own, which begins with the winners of its neighbors. All that a family
-// knows is in the logs of these.
+// campaign of its own, which begins with the winners of its neighbors. All state of a
+// family is in the logs of these campaigns.
 type Family struct {
 	// Plan names the shapes in their order, and the budget.
 	Plan FamilyPlan
 
 	machine *Machine
-	job     Job // of every campaign, but for its name, shapes and budget
-	// order is that of the first round: the middle one, then always the nearest to one
-	// that was there before.
+	job     Job // of every campaign, except name, shapes and budget
+	// order is the order of the shapes in the first round; see centerFirst.
 	order []int
 }
 
-// A FamilySpec is how somebody asks for a family.
+// A FamilySpec describes the family to make.
 type FamilySpec struct {
-	// Grids have the shapes to tune for, together: a grid is the values of every
+	// Grids are the shapes to tune for, together: a grid is the values of every
 	// dimension ("S=512,2048 D=64,128 B=2 H=8"), or names of shapes ("512 1024"). Flags
-	// may be left out. With the backend Replay they are files of further tables.
+	// may be left out. With the backend Replay, Grids are files of further tables.
 	Grids []string
-	// Between, in the same form, has shapes where the winners of the nearest tuned shapes are
-	// compared. Nil means those of the grids with a value between any two of a dimension that
-	// are more than a doubling apart; empty and not nil means none.
+	// Between, in the same form, are the shapes at which the winners of the nearest tuned
+	// shapes are compared. Nil means the shapes of the grids with a value added between any
+	// two of a dimension that are more than a doubling apart; empty and not nil means none.
 	Between []string
 }
 
-// compared is how many winners are compared at a shape, at most.
+// compared is the largest number of winners that are compared at a shape.
 const compared = 4
 
-// Of a family's time finalsTime is kept for the finals of each tuned shape and for each comparison,
-// as one usually takes, but searchShare is for searches at least.
+// A family reserves finalsTime of its time for the finals of each tuned shape and for each
+// comparison, since one usually takes that long, but searches get at least the share searchShare.
 const (
 	finalsTime  = 10 * time.Second
 	searchShare = 1.0 / 3
 )
 
 // Family makes a family of a job, whose Shapes must be empty. Its Budget, in evaluations or as a
-// time, is that of the family. The same job and shapes are the same family, which goes
-// on with what the store has of it. Nothing is built, but a GPU is looked for. The
+// time, is that of the family. The same job and shapes give the same family, which continues
+// from what the store has of it. Family builds nothing, but looks for a GPU. The
 // error is an ErrInput.
 func (m *Machine) Family(ctx context.Context, job Job, spec FamilySpec) (*Family, error) {
 	switch {
@@ -160,7 +159,7 @@ func (f *Family) shapes(t *Target, spec FamilySpec) error {
 	if spec.Between == nil {
 		for _, g := range grids {
 			for _, name := range g.between() {
-				if names, err := f.points(t, []grid{{names: []string{name}}}); err == nil { // what no genome computes has nothing to compare
+				if names, err := f.points(t, []grid{{names: []string{name}}}); err == nil { // a shape that no genome computes has nothing to compare
 					f.Plan.Between = append(f.Plan.Between, names...)
 				}
 			}
@@ -188,7 +187,8 @@ func (f *Family) shapes(t *Target, spec FamilySpec) error {
 	return nil
 }
 
-// points are the names of the shapes of grids, each once. Some genome must compute each.
+// points are the names of the shapes of grids, each once. Each must be one that some
+// genome computes.
 func (f *Family) points(t *Target, grids []grid) (names []string, err error) {
 	for _, g := range grids {
 		for _, text := range g.names {
@@ -216,7 +216,7 @@ func (f *Family) name(ctx context.Context, t *Target) error {
 		return err
 	}
 	job := f.job
-	job.Definitions, job.Table = nil, "" // where they lie does not matter
+	job.Definitions, job.Table = nil, "" // their location does not matter
 	text, err := json.Marshal([]any{job, here.Device.Fingerprint, f.Plan.Tuned, f.Plan.Tables})
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (f *Family) name(ctx context.Context, t *Target) error {
 	return nil
 }
 
-// FamilyOf gives the name of the family that a campaign is a part of; empty for none.
+// FamilyOf returns the name of the family that a campaign is a part of; empty for none.
 func FamilyOf(c store.Campaign) string {
 	if job, err := RecordedJob(c); err == nil && job.Family != nil {
 		return job.Family.ID
@@ -234,8 +234,8 @@ func FamilyOf(c store.Campaign) string {
 	return ""
 }
 
-// ContinueFamily is the family of that name that the store holds campaigns of, or nil for
-// none. A budget that is not zero replaces the family's.
+// ContinueFamily returns the family of that name whose campaigns the store holds, or nil
+// for none. A budget that is not zero replaces the family's.
 func (m *Machine) ContinueFamily(s *store.Store, id string, b Budget) (*Family, error) {
 	all, err := s.Campaigns()
 	if err != nil {
@@ -273,7 +273,7 @@ func (m *Machine) ContinueFamily(s *store.Store, id string, b Budget) (*Family, 
 	return nil, nil
 }
 
-// centerFirst orders shapes: the one that is nearest to all others first, then always the
+// centerFirst orders shapes: first the one that is nearest to all others, then always the
 // nearest to one that came before.
 func centerFirst(names []string, dims func(string) map[string]int64) (order []int) {
 	distance := func(i, j int) float64 { return ask.Distance(dims(names[i]), dims(names[j])) }
@@ -358,7 +358,7 @@ func readGrid(p *kernels.Problem, text string) (g grid, err error) {
 	return g, nil
 }
 
-// mostShapes bounds a grid: nobody has the time for more.
+// mostShapes is the largest number of shapes of a grid: nobody has the time for more.
 const mostShapes = 1000
 
 func (g grid) count() int {
@@ -369,7 +369,7 @@ func (g grid) count() int {
 	return n
 }
 
-// product writes all shapes of a grid, the first dimension's values the slowest.
+// product lists all shapes of a grid; the first dimension's values change slowest.
 func product(dims []string, values map[string][]int64) []string {
 	out := []string{""}
 	for _, d := range dims {
@@ -384,8 +384,8 @@ func product(dims []string, values map[string][]int64) []string {
 	return out
 }
 
-// between are the shapes that the grid gets with a value between any two of a dimension that
-// are more than a doubling apart.
+// between are the shapes that the grid gains with a value added between any two of a
+// dimension that are more than a doubling apart.
 func (g grid) between() []string {
 	finer := map[string][]int64{}
 	for d, values := range g.values {
@@ -410,13 +410,13 @@ func middleOf(lo, hi int64) int64 {
 	return int64(math.Round(m/unit) * unit)
 }
 
-// A FamilyRound is a part of the work on a family that has ended.
+// A FamilyRound is a completed part of the work on a family.
 type FamilyRound struct {
 	// Phase is "search", "finals" or "compare".
 	Phase  string `json:"phase"`
 	Number int    `json:"number"` // 1 for the first of this process
 	Shape  string `json:"shape"`
-	// More is what its budget was, Why says why this shape was chosen.
+	// More describes its budget, Why says why this shape was chosen.
 	More     string   `json:"more,omitempty"`
 	Why      string   `json:"why"`
 	Finished Finished `json:"finished"`
@@ -425,24 +425,25 @@ type FamilyRound struct {
 // A FamilyPoint is what the store holds of one shape of a family.
 type FamilyPoint struct {
 	Shape string
-	// Evaluated is by the search at this shape.
+	// Evaluated is how many candidates the search at this shape evaluated.
 	Evaluated int
-	// Campaign is the one that decided: the newest comparison, else the search; with no ID
-	// where there is neither. From is the shape that its winner was tuned for.
+	// Campaign is the one that decided: the newest comparison, else the search; without an
+	// ID if there is neither. From is the shape that its winner was tuned for.
 	Campaign store.Campaign
 	From     string
 }
 
-// A FamilyOutcome says how far a Run has come.
+// A FamilyOutcome says how far a Run got.
 type FamilyOutcome struct {
-	// Complete is false when it was interrupted.
+	// Complete is false when the Run was interrupted.
 	Complete bool
-	// Left are shapes at which nothing was compared since the time was over.
+	// Left are the shapes at which nothing was compared because the time was over.
 	Left []string
 }
 
-// Run goes on with a family until its budget is spent, or o.Drain is closed. It goes on where it stopped, whatever ended it. A part of a time is kept for
-// finals, which are never cut short, and for comparisons, of which none begins when the time
+// Run works on a family until its budget is spent, or o.Drain is closed. It continues where the
+// last Run stopped, whatever ended it. A part of a time budget is reserved for finals, which are
+// never cut short, and for comparisons. No comparison begins when the time
 // is over: the next Run makes those. Tell is called after every part.
 func (f *Family) Run(ctx context.Context, s *store.Store, o Options, tell func(FamilyRound)) (out FamilyOutcome, err error) {
 	r := familyRun{Family: f, s: s, o: o, tell: tell, begun: time.Now()}
@@ -454,7 +455,7 @@ func (f *Family) Run(ctx context.Context, s *store.Store, o Options, tell func(F
 	return FamilyOutcome{Complete: true, Left: r.left}, nil
 }
 
-// Points tell what the store holds of the family, the tuned shapes first.
+// Points returns what the store holds of the family, the tuned shapes first.
 func (f *Family) Points(s *store.Store) (tuned, between []FamilyPoint, err error) {
 	all, err := s.Campaigns()
 	if err != nil {
@@ -522,7 +523,7 @@ func (f *Family) shapeName(i int) string {
 	return f.Plan.Tuned[i]
 }
 
-// A familyRun is one process that goes on with a family.
+// A familyRun is one process that works on a family.
 type familyRun struct {
 	*Family
 	s      *store.Store
@@ -543,14 +544,14 @@ func (r *familyRun) drained(ctx context.Context) bool {
 	}
 }
 
-// search does the parts of the plan.
+// search runs the parts of the plan.
 func (r *familyRun) search(ctx context.Context) (bool, error) {
 	o := r.o
 	o.searchOnly = true
 	budget := r.Plan.Budget
 	kept := finalsTime * time.Duration(r.size()+len(r.Plan.Tuned)+len(r.Plan.Between))
 	budget.Time = max(budget.Time-kept, time.Duration(float64(budget.Time)*searchShare))
-	lost := time.Duration(0) // by preparing
+	lost := time.Duration(0) // spent on preparing
 	for !r.drained(ctx) {
 		members := make([]campaign.Member, r.size())
 		for i := range members {
@@ -582,8 +583,9 @@ func (r *familyRun) search(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// searched says that finals began under the family's time, or under more. What preparing the rounds took is not in the
-// log: without this a family would find some time left whenever it is gone on with.
+// searched says that finals began under the family's time, or under more. The time for preparing
+// the rounds is not in the log: without this check a family would find some time left whenever it
+// is continued.
 func (r *familyRun) searched(m campaign.Member) bool {
 	t := r.Plan.Budget.Time
 	return t > 0 && m.Budget.Evaluations > 0 && m.Budget.Time >= t
@@ -597,7 +599,7 @@ func (r *familyRun) told(round FamilyRound) {
 	}
 }
 
-// part begins a campaign, or goes on with it.
+// part begins a campaign, or continues it.
 func (r *familyRun) part(ctx context.Context, o Options, part campaign.Part) (Finished, error) {
 	id := r.member(part.Member)
 	if c, err := campaignOrNone(r.s, id); err != nil {
@@ -647,8 +649,8 @@ func (r *familyRun) finals(ctx context.Context) (bool, error) {
 }
 
 // compare compares winners of the family at the shapes between tuned ones, and at tuned ones where
-// their neighbors have winners that were not evaluated there: by campaigns that begin with
-// these and search no further.
+// the neighbors' winners were not evaluated. Each comparison is a campaign that begins with these
+// winners and does not search.
 func (r *familyRun) compare(ctx context.Context) (bool, error) {
 	if r.job.Finalists < 0 {
 		return true, nil
@@ -671,7 +673,7 @@ func (r *familyRun) compare(ctx context.Context) (bool, error) {
 			why = fmt.Sprintf("%d of %d tuned, with %s of its neighbors", i+1, len(r.Plan.Tuned), words.Plural(max(0, len(job.Start)-1), "winner"))
 		}
 		if job.Start = job.Start[:min(len(job.Start), compared)]; len(job.Start) == 0 {
-			continue // nobody has won, or nothing is there to compare
+			continue // there is no winner, or nothing to compare
 		}
 		job.Budget.Evaluations, job.Finalists = len(job.Start), len(job.Start)
 		text := name
@@ -705,7 +707,7 @@ func (r *familyRun) compare(ctx context.Context) (bool, error) {
 }
 
 // unseen are the winners that are worth a comparison at tuned shape i: its own, and those
-// that its campaign has not evaluated; none where its own is all.
+// that its campaign has not evaluated; none if its own is the only one.
 func (r *familyRun) unseen(i int, list []Start) ([]Start, error) {
 	c, err := campaignOrNone(r.s, r.member(i))
 	if err != nil || c.Finals == nil {

@@ -26,20 +26,20 @@ type Fleet = fleet.Hub
 // A FleetDevice is a device that workers of a fleet have.
 type FleetDevice = fleet.Kind
 
-// A FleetHost is what the coordinator of a fleet knows of a worker.
+// A FleetHost is what the coordinator of a fleet knows about a worker.
 type FleetHost = fleet.Status
 
-// A FleetAccess is what a worker connects to its coordinator with.
+// A FleetAccess is what a worker needs to connect to its coordinator.
 type FleetAccess = fleet.Access
 
-// definitionsAt and tableAt are where the files of a job lie in its place on a worker.
+// definitionsAt and tableAt are the paths of a job's files in its place on a worker.
 const (
 	definitionsAt = "definitions"
 	tableAt       = "table"
 )
 
-// openOn opens the target on the workers of a fleet. What is announced as durable is then
-// forgotten by them.
+// openOn opens the target on the workers of a fleet. Workers forget a candidate once it
+// is announced as durable.
 func (t *Target) openOn(ctx context.Context, s *store.Store, past []store.Event, cfg Job, o *Options) (p Problem, err error) {
 	if p.Space, err = t.Space(); err != nil {
 		return p, err
@@ -88,7 +88,7 @@ func (t *Target) openOn(ctx context.Context, s *store.Store, past []store.Event,
 	return p, nil
 }
 
-// place is what a worker opens the target of, and where its files are here.
+// place is what a worker opens the target from, and the paths of its files here.
 func (t *Target) place(cfg Job) (p fleet.Place, paths map[string]string, err error) {
 	paths = map[string]string{}
 	add := func(file, as string) error {
@@ -119,10 +119,10 @@ func (t *Target) place(cfg Job) (p fleet.Place, paths map[string]string, err err
 	return p, paths, err
 }
 
-// deepest is how many folders a file of a definition may be in. Links that lead in a circle end there.
+// deepest is how many folders deep a file of a definition may be. Links that form a cycle end there.
 const deepest = 16
 
-// eachFile finds the regular files below a folder, also through links, as those who load kernels do.
+// eachFile finds the regular files below a folder, also through links, as loading a kernel does.
 func eachFile(dir, as string, deep int, add func(file, as string) error) error {
 	if deep == 0 {
 		return fmt.Errorf("%s is in more than %d folders: does a link lead to a folder above it", dir, deepest)
@@ -151,15 +151,15 @@ func eachFile(dir, as string, deep int, add func(file, as string) error) error {
 	return nil
 }
 
-// A FleetPlace is a campaign that a worker evaluates candidates of.
+// A FleetPlace is a campaign whose candidates a worker evaluates.
 type FleetPlace struct {
 	space     *genome.Space
 	evaluator evaluator.Evaluator
 	dir       string
 }
 
-// OpenPlace opens the evaluator of a campaign that a worker of a fleet is placed on. Its files are
-// fetched into dir, which is made, and which ends with the place.
+// OpenPlace opens the evaluator of a campaign that a worker of a fleet is placed on. It creates
+// dir and fetches the campaign's files into it; Close removes dir.
 func (m *Machine) OpenPlace(ctx context.Context, p fleet.Place, dir string, fetch func(ctx context.Context, f fleet.File, to io.Writer) error) (_ *FleetPlace, err error) {
 	defer func() {
 		if err != nil {
@@ -204,7 +204,7 @@ func (m *Machine) OpenPlace(ctx context.Context, p fleet.Place, dir string, fetc
 	return &FleetPlace{problem.Space, ev, dir}, nil
 }
 
-// split takes the first part of a slashed path off.
+// split splits off the first part of a slash-separated path.
 func split(p string) (first, rest string) {
 	for i := range len(p) {
 		if p[i] == '/' {
@@ -272,8 +272,9 @@ func (p *FleetPlace) Finals(ctx context.Context, encodings []string) (evaluator.
 	return f, err
 }
 
-// Trouble says what disturbs measurements on a GPU: lowered clocks, other processes. What disturbs
-// those on a processor may be the candidates themselves, and so may be what leaves no time to look at a GPU.
+// Trouble says what disturbs measurements on a GPU: lowered clocks, other processes. It does not
+// look at a processor, where the candidates themselves may be the disturbance, nor report that they
+// left no time to look at a GPU.
 func (p *FleetPlace) Trouble(ctx context.Context) string {
 	if p.evaluator.Describe().Device.Kind != CUDA {
 		return ""

@@ -13,20 +13,20 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// ImportanceOptions say what is asked. The zero value is a sensible question: Seed fixes
-// the resamples and the trees, and Best, between 0 and 1, asks what matters among the best
-// share of the evaluations.
+// ImportanceOptions configure the analysis. The zero value is a sensible default. Seed
+// fixes the resamples and the trees, and Best, between 0 and 1, asks what matters among
+// that best share of the evaluations.
 type ImportanceOptions = importance.Options
 
-// An Importance says which genes mattered to the time of a kernel, and how.
+// An Importance says which genes affected the time of a kernel, and how.
 type Importance struct {
-	// Campaign or Table says what was looked at.
+	// Campaign or Table names what was analyzed.
 	Campaign string   `json:"campaign,omitempty"`
 	Table    string   `json:"table,omitempty"`
 	Kernel   string   `json:"kernel"`
 	Shapes   []string `json:"shapes,omitempty"`
 	Device   string   `json:"device,omitempty"`
-	// Sampled counts the evaluations of genomes that were spread over the space,
+	// Sampled counts the evaluations of genomes that were sampled from the whole space,
 	// and not bred from others.
 	Sampled int     `json:"sampled"`
 	Best    float64 `json:"best"`
@@ -49,7 +49,7 @@ type FailingValue struct {
 	AtLeast float64 `json:"at_least"` // with a probability of 97.5%
 }
 
-// TableImportance analyses a recorded table. The error is an ErrInput.
+// TableImportance analyzes a recorded table. The error is an ErrInput.
 func TableImportance(file string, o ImportanceOptions) (Importance, error) {
 	t, err := tables.Load(file)
 	if err != nil {
@@ -68,7 +68,7 @@ func TableImportance(file string, o ImportanceOptions) (Importance, error) {
 	return v.finish(o), named(file, err)
 }
 
-// Importance analyses a stored campaign, given by its ID or a unique beginning. The error
+// Importance analyzes a stored campaign, given by its ID or a unique beginning. The error
 // is one of the store, or an ErrInput.
 func (m *Machine) Importance(s *store.Store, campaign string, o ImportanceOptions) (Importance, error) {
 	c, err := s.Campaign(campaign)
@@ -112,7 +112,7 @@ func (m *Machine) Importance(s *store.Store, campaign string, o ImportanceOption
 	return v.finish(o), named("campaign "+c.ID, err)
 }
 
-// named says whose evaluations are too few.
+// named adds to an error whose evaluations are too few.
 func named(what string, err error) error {
 	if errors.Is(err, importance.ErrTooFew) {
 		return badInput(fmt.Errorf("%s: %w", what, err))

@@ -28,10 +28,10 @@ const (
 	DefaultWarmStart = campaign.DefaultWarmStart
 )
 
-// What campaigns record, by aliases.
+// What campaigns record, as aliases.
 type (
-	// A Job says what is tuned and how. It is self-contained, a campaign records it, and
-	// as JSON it can be sent to another machine, with the names of its fields in lower
+	// A Job says what is tuned and how. It is self-contained, and a campaign records it.
+	// As JSON it can be sent to another machine, with its field names in lower
 	// case (WarmStart is warm_start). Only Kernel (or Table) is required.
 	//
 	//   - ID names the campaign in the store. Empty means "<kernel>-<8 random hex digits>".
@@ -39,24 +39,25 @@ type (
 	//   - Shapes are the names of the shapes to tune for, together. Empty means the
 	//     kernel's first.
 	//   - Backend is Auto, CPU, CUDA or Replay. Empty means Auto, or Replay with a Table.
-	//   - Definitions are folders with definitions of kernels. They take the place of
-	//     built-in kernels of the same name, and of those of Machine.Definitions.
+	//   - Definitions are folders with definitions of kernels. They replace built-in
+	//     kernels of the same name, and those of Machine.Definitions.
 	//   - Table is the file of a recorded space, for the backend Replay.
 	//   - Implementations are the names of those that are searched. Empty means all that
-	//     the kernel has for the backend, but for those whose target the device cannot run.
+	//     the kernel has for the backend, except those whose target the device cannot run.
 	//   - Hash is that of the definition or the table, which a campaign records. A job
-	//     that has one is refused when the kernel is not the same. Empty means any.
-	//   - Limits are what the device tells of itself for constraints, as in
+	//     with a hash is refused when the kernel's differs. Empty means any.
+	//   - Limits are the device's properties for constraints, as in
 	//     [kernels.Limits], which a campaign records. Nil means those of this machine's
-	//     device; an empty map the values that kernels take for an unknown device.
+	//     device; an empty map means the values that kernels assume for an unknown
+	//     device.
 	//   - Sweep measures every genome, or a uniform sample of Budget.Evaluations, and slow
-	//     ones as often as others. Strategy, Finalists, WarmStart and other budgets must
-	//     be left out then.
-	//   - WarmStart is up to how many winners of earlier campaigns of the same kernel the
-	//     search begins with. Zero means DefaultWarmStart, and none for the strategy
-	//     "random" and the backend Replay; a negative number means none.
+	//     genomes as often as others. Strategy, Finalists, WarmStart and other budgets
+	//     must be left out then.
+	//   - WarmStart is the largest number of winners of earlier campaigns of the same
+	//     kernel that the search begins with. Zero means DefaultWarmStart, and none for
+	//     the strategy "random" and the backend Replay; a negative number means none.
 	//   - Strategy names the search, as in search.Names. Empty means "evolution".
-	//   - Seed fixes the search's path and the data that candidates see.
+	//   - Seed determines the search's path and the data that candidates see.
 	//   - Window is how many proposals are in flight. It is part of the search's path,
 	//     unlike the number of workers. Zero means DefaultWindow, or DefaultGPUWindow for
 	//     each GPU.
@@ -65,12 +66,12 @@ type (
 	//   - Start are genomes that are proposed before all others. Nil means those of
 	//     WarmStart and then those that the definition names, which a campaign records here
 	//     and [Target.Fix] fills in. Empty and not nil means none.
-	//     The strategy "random", the backend Replay and sweeps have none of the definition's.
+	//     The strategy "random", the backend Replay and sweeps use none of the definition's.
 	//   - Arch is the processor architecture that the search runs on, which a campaign records.
 	//   - Budget ends the search. Zero means DefaultTime; for a sweep, no limit.
 	Job = record.Job
-	// A Budget combines limits; the first that is reached ends the search, and a zero
-	// field sets none: Evaluations, Time (wall time over all resumptions), Target (a
+	// A Budget combines limits. The first that is reached ends the search, and a zero
+	// field sets no limit: Evaluations, Time (wall time over all resumptions), Target (a
 	// speedup over the baseline), Patience (evaluations without a new best), and MaxCost
 	// with CostPerHour.
 	Budget = record.Budget
@@ -115,7 +116,7 @@ func check(j Job) error {
 	return nil
 }
 
-// limits are the job's, as spaces take them.
+// limits are the job's, in the form that spaces take.
 func (t *Target) limits() map[string]any {
 	if len(t.Job.Limits) == 0 {
 		return nil
@@ -127,7 +128,7 @@ func (t *Target) limits() map[string]any {
 	return m
 }
 
-// limits are what the device of a backend tells of itself.
+// limits are the properties of a backend's device, for constraints.
 func (m *Machine) limits(backend string) (map[string]int64, error) {
 	if m.Elsewhere != nil {
 		return m.Elsewhere.Limits, nil
@@ -139,7 +140,7 @@ func (m *Machine) limits(backend string) (map[string]int64, error) {
 	return limitsOf(b.Limits())
 }
 
-// limitsOf are the limits of a device, as jobs have them.
+// limitsOf are the limits of a device, in the form that jobs have.
 func limitsOf(of map[string]any) (map[string]int64, error) {
 	if of == nil {
 		return nil, nil

@@ -11,13 +11,13 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// A judged is a file to be judged.
+// A judged is a file to judge.
 type judged struct {
 	path, against string
 	im            *kernels.Implementation
 }
 
-// A Judgment is what was found of one finished kernel.
+// A Judgment is the result for one finished kernel.
 type Judgment struct {
 	File    string   `json:"file"`
 	Kernel  string   `json:"kernel"`
@@ -25,7 +25,7 @@ type Judgment struct {
 	Flags   []string `json:"flags"`
 	Threads int      `json:"threads"`
 	Against string   `json:"against,omitempty"`
-	// Verdict is that of the finals where these were reached, and else the result's.
+	// Verdict is that of the finals if they were reached, else the result's.
 	Verdict evaluator.Verdict `json:"verdict"`
 	Stage   evaluator.Stage   `json:"stage"`
 	Reason  string            `json:"reason,omitempty"`
@@ -40,7 +40,8 @@ type Judgment struct {
 	// Disturbed says what kept the machine from measuring; empty when nothing did.
 	Disturbed string `json:"-"`
 	// Implementation is the file as an implementation of the kernel, Sanitized the
-	// shape that the sanitizers ran at, and SanitizedAlso those besides in the finals.
+	// shape that the sanitizers ran at, and SanitizedAlso the further ones in the
+	// finals.
 	Implementation *kernels.Implementation `json:"-"`
 	Sanitized      string                  `json:"-"`
 	SanitizedAlso  []string                `json:"-"`
@@ -50,7 +51,7 @@ type Judgment struct {
 // without a store: it compiles it, inspects it, compares it with the reference of the
 // job's Kernel at its Shapes, runs the sanitizers, and times it in fresh processes
 // against the kernel's baseline or, if it is not empty, against the file of that name.
-// Of the job, Kernel, Definitions, Shapes and Seed count. An error that is an ErrInput
+// It uses the job's Kernel, Definitions, Shapes and Seed. An ErrInput
 // says that there is nothing to judge.
 func (m *Machine) Judge(ctx context.Context, job Job, file kernels.File, against string) (Judgment, error) {
 	t, err := m.FileTarget(job, file, against)
@@ -60,7 +61,7 @@ func (m *Machine) Judge(ctx context.Context, job Job, file kernels.File, against
 	return t.Judge(ctx, nil)
 }
 
-// FileTarget is the target of a finished kernel, as Judge takes it.
+// FileTarget returns the target of a finished kernel, for Judge.
 func (m *Machine) FileTarget(job Job, file kernels.File, against string) (*Target, error) {
 	t, err := m.fileTarget(job, file, against)
 	if err != nil {
@@ -114,7 +115,8 @@ func (m *Machine) fileTarget(job Job, file kernels.File, against string) (*Targe
 	return t, nil
 }
 
-// File is the file of a FileTarget, as an implementation of the kernel; nil for others.
+// File is the file of a FileTarget, as an implementation of the kernel; nil for other
+// targets.
 func (t *Target) File() *kernels.Implementation {
 	if t.file == nil {
 		return nil
@@ -122,8 +124,8 @@ func (t *Target) File() *kernels.Implementation {
 	return t.file.im
 }
 
-// Judge judges the file of a FileTarget. Ready, when not nil, is called when reference
-// and baseline are there and the judging begins.
+// Judge judges the file of a FileTarget. It calls ready, when not nil, once reference
+// and baseline are built and the judging begins.
 func (t *Target) Judge(ctx context.Context, ready func()) (Judgment, error) {
 	if t.file == nil {
 		return Judgment{}, badInput(errors.New("the target is not that of a file"))

@@ -18,26 +18,26 @@ import (
 )
 
 // A Machine says how candidates are compiled, run and measured here. The zero value is
-// this machine with its defaults. The fields must not change after the first use; then
-// it is safe for concurrent use.
+// this machine with its defaults. A Machine is safe for concurrent use if its fields do
+// not change after the first use.
 //
 // Campaigns of one process, of one Machine or of several, may run at once and take turns:
 // while one times on the CPU, none compiles or launches there, and on each GPU one times
-// while the others wait. They become slower by that, and their times do not. What is timed
-// on a GPU does not wait for the host, and workers of GPUs go on while the CPU is timed.
-// Campaigns of several processes do not know of each other, and each sees the other's work
-// as a disturbance.
+// while the others wait. That slows the campaigns down, but not the times that they
+// measure. Timing on a GPU does not wait for the host, and workers of GPUs go on while the
+// CPU is timed. Campaigns of different processes do not coordinate: each sees the other's
+// work as a disturbance.
 type Machine struct {
-	// Definitions are folders with definitions of kernels. They take the place of
-	// built-in kernels of the same name and of those that a recorded campaign names.
+	// Definitions are folders with definitions of kernels. They replace built-in
+	// kernels of the same name and those that a recorded campaign names.
 	Definitions []string
 	// CPU configures the CPU backend: compiler, sanitizers, timeouts, cache.
 	CPU cpu.Options
 	// CUDA configures the CUDA backend: worker, devices, compilers, sanitizers,
 	// timeouts, cache.
 	CUDA cuda.Options
-	// Elsewhere, when not nil, is what the workers of a fleet have: jobs are for that device, and
-	// nothing is compiled or run here (see Options.Fleet).
+	// Elsewhere, when not nil, is the device of the workers of a fleet: jobs are for that device,
+	// and nothing is compiled or run here (see Options.Fleet).
 	Elsewhere *FleetDevice
 	// ReplayLatency is how long the backend Replay takes for every evaluation. Zero
 	// means no time.
@@ -50,8 +50,8 @@ type Machine struct {
 	}
 }
 
-// A limitedBackend is a backend that tells of its device what constraints may
-// name.
+// A limitedBackend is a backend that reports the properties of its device that
+// constraints may name.
 type limitedBackend interface {
 	evaluator.Backend
 	Limits() map[string]any
@@ -72,7 +72,8 @@ func unknownBackend(name string) error {
 	return badInput(fmt.Errorf("unknown backend %q: there are %s, %s and %s", name, Auto, strings.Join(kernels.Backends(), ", "), Replay))
 }
 
-// cudaBackend makes the CUDA backend, once: it remembers the GPU that it has found.
+// cudaBackend makes the CUDA backend, once: the backend remembers the GPU that it
+// found.
 func (m *Machine) cudaBackend() (*cuda.Backend, error) {
 	m.once.Lock()
 	defer m.once.Unlock()
@@ -101,8 +102,8 @@ func (m *Machine) cpuBackend() (*cpu.Backend, error) {
 	return b, nil
 }
 
-// badOption is the error of a backend that could not be made: an ErrInput if it is one
-// of its options, and else the machine's.
+// badOption is the error of a backend that could not be made: an ErrInput if one of its
+// options is wrong, else the machine's.
 func badOption(err, options error) error {
 	if errors.Is(err, options) {
 		return badInput(err)
@@ -122,8 +123,8 @@ func (m *Machine) gpus() int {
 	return max(b.GPUs(), 1)
 }
 
-// GPUs names each of the GPUs of [cuda.Options].Devices by its UUID, which a machine that
-// is to use that one alone takes there.
+// GPUs returns the UUID of each of the GPUs of [cuda.Options].Devices. Set Devices to one
+// UUID for a machine that uses that GPU alone.
 func (m *Machine) GPUs(ctx context.Context) ([]string, error) {
 	b, err := m.cudaBackend()
 	if err != nil {
@@ -132,8 +133,8 @@ func (m *Machine) GPUs(ctx context.Context) ([]string, error) {
 	return b.UUIDs(ctx)
 }
 
-// Offer is the device of a backend here, CPU or CUDA, and its limits for constraints: what a worker
-// tells its coordinator.
+// Offer is the device of a backend here, CPU or CUDA, and its limits for constraints: a worker
+// sends both to its coordinator.
 func (m *Machine) Offer(ctx context.Context, backend string) (evaluator.Device, map[string]int64, error) {
 	d, err := m.device(ctx, backend)
 	if err != nil {
@@ -143,7 +144,7 @@ func (m *Machine) Offer(ctx context.Context, backend string) (evaluator.Device, 
 	return d, limits, err
 }
 
-// GPU says why the CUDA backend cannot be used here; nil when it can.
+// GPU returns why the CUDA backend cannot be used here; nil when it can.
 func (m *Machine) GPU(ctx context.Context) error {
 	if m.Elsewhere != nil {
 		if m.Elsewhere.Device.Kind == CUDA {
@@ -177,7 +178,7 @@ func (m *Machine) device(ctx context.Context, backend string) (evaluator.Device,
 	return b.Device(), nil
 }
 
-// Devices lists those of this machine: its GPU, if it can be used, and its CPU.
+// Devices lists the devices of this machine: its GPU, if it can be used, and its CPU.
 func (m *Machine) Devices(ctx context.Context) ([]evaluator.Device, error) {
 	var out []evaluator.Device
 	if b, err := m.cudaBackend(); err == nil {
@@ -220,13 +221,13 @@ func (m *Machine) Doctor(ctx context.Context, backend string) ([]evaluator.Tool,
 	return tools, nil
 }
 
-// Sandboxed tries what keeps candidates, and the tools that handle them, from the files,
-// the sockets and the processes of whoever runs them. The error, an [ErrSandbox], says in
-// one line what of it does not work on this machine. It takes some seconds, and longer
-// where there is a GPU, whose workers and compilers are tried too.
+// Sandboxed tests what keeps candidates, and the tools that handle them, from the files,
+// the sockets and the processes of the user who runs them. The error, an [ErrSandbox],
+// says in one line what does not work on this machine. The test takes some seconds, and
+// longer where there is a GPU, whose workers and compilers are tested too.
 func (m *Machine) Sandboxed(ctx context.Context) error {
 	fast := &Machine{CPU: m.CPU}
-	fast.CPU.Sanitizers = []string{"none"} // a tool that is not locked in does not run
+	fast.CPU.Sanitizers = []string{"none"} // a tool that is not jailed does not run
 	tools, err := fast.Doctor(ctx, CPU)
 	if err != nil {
 		return err
@@ -248,8 +249,8 @@ func (m *Machine) Sandboxed(ctx context.Context) error {
 	return nil
 }
 
-// unlocked says which parts of the sandbox are missing among tools that were tried, or
-// were not tried, and which tools run outside of it.
+// unlocked says which parts of the sandbox are missing or were not tried, and which
+// tools run outside of it.
 func unlocked(tools []evaluator.Tool, parts ...string) (lacks []string) {
 	for _, t := range tools {
 		if i := slices.Index(parts, t.Name); i >= 0 {
@@ -271,20 +272,20 @@ func unlocked(tools []evaluator.Tool, parts ...string) (lacks []string) {
 	return lacks
 }
 
-// The built-in kernels never change: what was read of them is kept. One is read alone, which
-// is faster than all of them.
+// The built-in kernels never change, so they are kept once read. Reading one alone is faster
+// than reading all.
 var (
 	builtins    sync.Map // definitions by name
 	allBuiltins = sync.OnceValues(func() (*kernels.Catalogue, error) { return kernels.Open() })
 )
 
-// definition finds a kernel. A built-in one is read alone, where no folder of the
-// user's could hold another of its name.
+// definition finds a kernel. It reads a built-in one alone if no folder of the user's
+// can hold another of its name.
 func (m *Machine) definition(kernel string) (*kernels.Definition, error) {
 	if len(m.Definitions) == 0 && fs.ValidPath(kernel) && !strings.ContainsAny(kernel, "/.") {
 		if _, err := fs.Stat(kernels.Builtin(), kernel+"/kernel.toml"); err == nil {
 			if d, known := builtins.Load(kernel); known {
-				return d.(*kernels.Definition), nil //nolint:forcetypeassert // nothing else is kept
+				return d.(*kernels.Definition), nil //nolint:forcetypeassert // nothing else is stored
 			}
 			d, err := kernels.Load(kernels.Builtin(), kernel)
 			if err == nil {

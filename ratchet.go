@@ -19,10 +19,10 @@ import (
 )
 
 // RatchetFormat is the format of the file. The number grows when a reader of the
-// older one would misunderstand; fields may be added without.
+// older format would misread the file; fields may be added without that.
 const RatchetFormat = "evotune-ratchet/1"
 
-// A Ratchet is the file: what must not get slower.
+// A Ratchet is the content of the file: what must not get slower.
 type Ratchet struct {
 	Format  string         `json:"format"`
 	Entries []RatchetEntry `json:"entries"`
@@ -42,7 +42,7 @@ type RatchetEntry struct {
 	RatchetSubject
 	Harness  string `json:"harness"`
 	Compiler string `json:"compiler,omitempty"`
-	// Ratio is the median of Rounds, Lo and Hi its 95% interval; no bounds with
+	// Ratio is the median of Rounds, Lo and Hi its 95% interval; there is none with
 	// fewer than six rounds.
 	Ratio float64 `json:"ratio"`
 	Lo    float64 `json:"lo,omitempty"`
@@ -69,21 +69,21 @@ func (e *RatchetEntry) measure(ts []evaluator.Timing) {
 	e.MedianNS = evaluator.MedianTimes(ts).MedianNS
 }
 
-// same says whether both are of one kernel, device and set of shapes.
+// same says whether both have the same kernel, device and set of shapes.
 func (s RatchetSubject) same(o RatchetEntry) bool {
 	return s.Kernel == o.Kernel && s.Device.Fingerprint == o.Device.Fingerprint &&
 		slices.Equal(slices.Sorted(slices.Values(s.Shapes)), slices.Sorted(slices.Values(o.Shapes)))
 }
 
-// A RatchetState says how an entry fared.
+// A RatchetState says how the check of an entry ended.
 type RatchetState string
 
 // The states of an entry.
 const (
 	RatchetOK      RatchetState = "ok"      // no slower than allowed, or not by more than noise
 	RatchetFaster  RatchetState = "faster"  // by more than the threshold and more than noise
-	RatchetSlower  RatchetState = "slower"  // likewise
-	RatchetFailed  RatchetState = "failed"  // there is no time: it does not compile, is not correct, is gone
+	RatchetSlower  RatchetState = "slower"  // by more than the threshold and more than noise
+	RatchetFailed  RatchetState = "failed"  // there is no time: it does not compile, is not correct, or is gone
 	RatchetSkipped RatchetState = "skipped" // not measured here
 )
 
@@ -97,13 +97,14 @@ type RatchetRow struct {
 	Now    float64 `json:"now,omitempty"`
 	Change float64 `json:"change"`
 	NowNS  float64 `json:"now_ns,omitempty"`
-	// Measurements is how often it was measured: again when it was slower.
+	// Measurements is how often it was measured: it is measured again when it was
+	// slower.
 	Measurements int `json:"measurements"`
-	// Test compares the rounds of now with those of the file.
+	// Test compares the new rounds with those of the file.
 	Test *evaluator.Comparison `json:"test,omitempty"`
-	// KernelChanged: the definition is another than the campaign's, and
-	// CompilerChanged: the compiler is, so the baseline may be another, too.
-	// SameBinary: the machine code is as it was.
+	// KernelChanged: the definition differs from the campaign's. CompilerChanged: the
+	// compiler differs, so the baseline may differ, too. SameBinary: the machine code
+	// is unchanged.
 	KernelChanged   bool `json:"kernel_changed,omitempty"`
 	CompilerChanged bool `json:"compiler_changed,omitempty"`
 	SameBinary      bool `json:"same_binary,omitempty"`
@@ -113,7 +114,7 @@ func (r *RatchetRow) set(s RatchetState, format string, args ...any) {
 	r.State, r.Reason = s, words.OneLine(fmt.Sprintf(format, args...))
 }
 
-// ReadRatchet reads the file and holds it to its promises. The error is an ErrInput;
+// ReadRatchet reads the file and checks its content. The error is an ErrInput;
 // a file that is missing gives [io/fs.ErrNotExist].
 func ReadRatchet(path string) (Ratchet, error) {
 	var r Ratchet
@@ -151,9 +152,9 @@ func ReadRatchet(path string) (Ratchet, error) {
 	return r, nil
 }
 
-// UpdateRatchet is the file made anew from the winners of finals that a store has: the
-// best of each kernel, device and set of shapes. Entries of old that the store knows
-// nothing better to put for are kept: so many. Fresh counts those that are new or
+// UpdateRatchet makes the file anew from the winners of finals in a store: the best of
+// each kernel, device and set of shapes. Entries of old for which the store has nothing
+// better are kept; kept counts them. Fresh counts the entries that are new or
 // replaced. The error is one of the store, or an ErrNoCandidate.
 func (*Machine) UpdateRatchet(r Reader, old Ratchet) (next Ratchet, kept, fresh int, err error) {
 	next.Format = RatchetFormat
@@ -199,7 +200,7 @@ func provenBest(r Reader) ([]RatchetEntry, error) {
 			continue
 		}
 		i := slices.IndexFunc(out, e.same)
-		if c, err = r.Campaign(c.ID); err != nil { // with its payloads
+		if c, err = r.Campaign(c.ID); err != nil { // including its payloads
 			return nil, err
 		}
 		finals, err := record.ReadFinals(c.ID, c.Finals)
@@ -208,7 +209,7 @@ func provenBest(r Reader) ([]RatchetEntry, error) {
 		}
 		won := finals.Of(c.Finals.Winner)
 		if won == nil {
-			continue // what they measured was not kept
+			continue // their measurements were not kept
 		}
 		e.measure(won.Timings)
 		d, err := record.ReadDescription(c.ID, &c.Started)
@@ -234,15 +235,15 @@ func provenBest(r Reader) ([]RatchetEntry, error) {
 	return out, nil
 }
 
-// A RatchetJob is an entry with what the store has of it.
+// A RatchetJob is an entry with what the store has about it.
 type RatchetJob struct {
 	Entry     RatchetEntry
 	candidate store.Candidate
 	campaign  store.Campaign
-	missing   string // why the store cannot tell what to measure
+	missing   string // why the store does not say what to measure
 }
 
-// Jobs looks the entries up in a store, which can be closed then.
+// Jobs looks the entries up in a store, which can be closed afterwards.
 func (f Ratchet) Jobs(r Reader) ([]RatchetJob, error) {
 	jobs := make([]RatchetJob, len(f.Entries))
 	for i, e := range f.Entries {
@@ -266,7 +267,7 @@ func (j *RatchetJob) lookUp(r Reader) (err error) {
 	if j.campaign, err = r.Campaign(c.Campaign); err != nil {
 		return err
 	}
-	of := RatchetSubject{Kernel: c.Kernel, Shapes: c.Shapes, Device: j.Entry.Device} // other devices are skipped
+	of := RatchetSubject{Kernel: c.Kernel, Shapes: c.Shapes, Device: j.Entry.Device} // entries of other devices are skipped
 	switch {
 	case c.ID != j.Entry.Candidate || !of.same(j.Entry):
 		j.missing = fmt.Sprintf("in the store it is %s, of %s at %s", c.ID, c.Kernel, strings.Join(c.Shapes, ", "))
@@ -276,9 +277,9 @@ func (j *RatchetJob) lookUp(r Reader) (err error) {
 	return nil
 }
 
-// Hold measures one entry of a ratchet again, as finals do: up to three times, when it
-// is slower than before by more than the threshold (0.03 is 3%) and more than noise.
-// The error is for what kept it from doing so, such as ErrDisturbed.
+// Hold measures one entry of a ratchet again, as finals do. It measures up to three
+// times while the entry is slower than before by more than the threshold (0.03 is 3%)
+// and more than noise. The error is what prevented a measurement, such as ErrDisturbed.
 func (m *Machine) Hold(ctx context.Context, j RatchetJob, threshold float64) (RatchetRow, error) {
 	e := j.Entry
 	row := RatchetRow{RatchetSubject: e.RatchetSubject, Was: e.Ratio}
@@ -340,8 +341,8 @@ func (m *Machine) Hold(ctx context.Context, j RatchetJob, threshold float64) (Ra
 	return row, row.judge(ctx, p.Evaluator, g, e, stored, threshold)
 }
 
-// isHere says whether a device is one of this machine's. Recorded ones are told
-// by their table.
+// isHere says whether a device is one of this machine's. The caller checks the device
+// of a recorded table.
 func (m *Machine) isHere(ctx context.Context, d RatchetDevice, backend string) (bool, error) {
 	if backend == Replay {
 		return true, nil
@@ -366,12 +367,13 @@ func (m *Machine) ratchetTarget(of store.Campaign) (t *Target, changed bool, err
 	}
 	t = &Target{Job: job, machine: m}
 	err = t.load()
-	// That a kernel has changed is what a library's CI is there for.
+	// A changed kernel is not an error: a library's CI is there to check it.
 	return t, was != "" && was != t.Job.Hash, err
 }
 
 // ratchetTries is how often a candidate has to be found slower. The test knows
-// the noise within one measurement; that from one to the next shows in repeating it.
+// the noise within one measurement; only repeating it shows the noise between
+// measurements.
 const ratchetTries = 3
 
 // judge puts the candidate through the ordeal and, if it is still correct,

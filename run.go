@@ -16,7 +16,7 @@ import (
 )
 
 // Options say how a campaign runs here and now; they never change its path. The zero
-// value is fine.
+// value works.
 type Options struct {
 	// Workers is how many candidates are evaluated at once, at most one for each
 	// proposal in flight. Zero means one per core or, on GPUs, one per proposal.
@@ -32,29 +32,29 @@ type Options struct {
 	Ready func(workers int, ev evaluator.Evaluator)
 	// Drain, when it is closed, ends the campaign after the candidates that are
 	// being evaluated. The end of the context ends it at once. Either way Finished is
-	// not Complete, and Resume goes on.
+	// not Complete, and Resume continues the campaign.
 	Drain <-chan struct{}
-	// Fleet, when not nil, has the candidates evaluated by its workers, of which there are
-	// FleetWorkers at once at most (zero: four). Workers is then what the window allows: how many
-	// candidates are evaluated follows from the workers. The path is the same.
+	// Fleet, when not nil, evaluates the candidates on its workers, on at most FleetWorkers of
+	// them at once (zero: four). Workers is then set to the window: how many candidates are
+	// evaluated at once follows from the fleet's workers. The path is the same.
 	Fleet        *Fleet
 	FleetWorkers int
-	// Priority orders the campaigns of a fleet, the larger first.
+	// Priority orders the campaigns of a fleet, the largest first.
 	Priority int
-	// Budgets, when not nil, gives the campaign another budget on its way, whole: it takes
-	// effect between two results, for later resumptions too, and the event Budget says
-	// that it is durable. One that is larger goes on, and one that is spent already ends the
-	// search as always, with finals. It is received from until the event Searched; then
-	// Resume goes on with a larger one. Who sends must not wait for the campaign alone:
-	// it may have ended. A budget that Validate refuses changes nothing but for an event
+	// Budgets, when not nil, replaces the whole budget of the running campaign. A new budget
+	// takes effect between two results, for later resumptions too, and the event Budget says
+	// that it is durable. With a larger budget the search goes on; one that is already spent
+	// ends it as usual, with finals. The campaign receives until the event Searched; after
+	// that, Resume continues it with a larger budget. A sender must not wait for the
+	// campaign alone: it may have ended. A budget that Validate refuses only causes an event
 	// Warning.
 	Budgets <-chan Budget
 
 	searchOnly bool // as in campaign.Options
 }
 
-// Run does a job as a new campaign of the store, or of none when s is nil, which keeps
-// nothing and begins with nothing. It returns when its budget is spent
+// Run does a job as a new campaign of the store. When s is nil, nothing is kept, and
+// the campaign begins without earlier winners. Run returns when the budget is spent
 // and the finals are done, when o.Drain is closed, or when ctx ends. What was
 // evaluated is in the store even when there is an error. Finished names the campaign,
 // if it began.
@@ -66,7 +66,7 @@ func (m *Machine) Run(ctx context.Context, s *store.Store, job Job, o Options) (
 	return t.Run(ctx, s, o)
 }
 
-// Resume is Continue and Run.
+// Resume calls Continue and then Run.
 func (m *Machine) Resume(ctx context.Context, s *store.Store, id string, b Budget, o Options) (Finished, error) {
 	t, err := m.Continue(s, id, b)
 	if err != nil {
@@ -82,11 +82,11 @@ func (e *FinishedError) Error() string {
 	return fmt.Sprintf("campaign %s is finished; give it a larger budget to go on, such as %d evaluations", e.Campaign.ID, 2*e.Campaign.Evaluated)
 }
 
-// Is says that it is an ErrInput.
+// Is reports that e is an ErrInput.
 func (e *FinishedError) Is(target error) bool { return target == ErrInput }
 
-// Continue is the target of a stored campaign, or of the last one for an empty id, to
-// be gone on with. A budget that is not zero replaces the campaign's, for later
+// Continue returns the target that continues a stored campaign, or the last one for an
+// empty id. A budget that is not zero replaces the campaign's, for later
 // resumptions too. The error is one of the store, an ErrInput or a *FinishedError.
 func (m *Machine) Continue(s *store.Store, id string, b Budget) (*Target, error) {
 	c, last, err := lastRun(s, id)
@@ -113,7 +113,7 @@ func (m *Machine) Continue(s *store.Store, id string, b Budget) (*Target, error)
 	return t, badInput(campaign.Validate(t.Job))
 }
 
-// notArchived refuses to go on with a campaign that takes no more events.
+// notArchived refuses to continue an archived campaign, which takes no more events.
 func notArchived(s *store.Store, c store.Campaign) error {
 	if c.Archive == "" {
 		return nil
@@ -122,8 +122,8 @@ func notArchived(s *store.Store, c store.Campaign) error {
 		c.ID, c.Archive, s.Path()))
 }
 
-// lastRun finds a campaign, or the last one, and the budget that it last ran under,
-// which need not be the one of its configuration.
+// lastRun finds a campaign, or the last one for an empty id, and the budget that it
+// last ran under, which may differ from the one of its configuration.
 func lastRun(s *store.Store, id string) (store.Campaign, Budget, error) {
 	if id == "" {
 		all, err := s.Campaigns()
@@ -143,8 +143,8 @@ func lastRun(s *store.Store, id string) (store.Campaign, Budget, error) {
 	return c, last, err
 }
 
-// Run runs the target as a campaign of the store, as [Machine.Run] does, or goes on
-// with the one that [Machine.Continue] or [Machine.ContinueSweep] made it of. The targets of FileTarget and of
+// Run runs the target as a campaign of the store, as [Machine.Run] does, or continues the one that
+// [Machine.Continue] or [Machine.ContinueSweep] made it from. The targets of FileTarget and of
 // Recorded are refused with an ErrInput.
 func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, error) {
 	cfg, err := t.Fix(ctx, s)
@@ -190,13 +190,13 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 	return campaign.Run(ctx, p, cfg, run)
 }
 
-// Fix gives the target's job with all that a campaign records of it: name and defaults
-// are filled in, and Start has the genomes to begin with, of what the store holds now; s
-// may be nil. [Target.Run] begins so. A caller that runs jobs later fixes them when they are
-// given to it: [Machine.Run] does what Fix gives along the path that the target would
-// have gone then, whatever the store holds by that time. Nothing is built, but a GPU is
-// looked for. The targets of FileTarget and of Recorded are refused with an ErrInput; the job
-// of a campaign to go on with is what it was.
+// Fix returns the target's job with all that a campaign records of it: name and defaults are
+// filled in, and Start has the genomes to begin with, from what the store holds now; s may be
+// nil. [Target.Run] begins with Fix. A caller that queues jobs fixes them when it accepts
+// them: [Machine.Run] then takes the path that the target would have taken at that time,
+// whatever the store holds later. Fix builds nothing, but looks for a GPU. The targets of
+// FileTarget and of Recorded are refused with an ErrInput; the job of a campaign to continue
+// is unchanged.
 func (t *Target) Fix(ctx context.Context, s *store.Store) (Job, error) {
 	switch {
 	case t.file != nil:
@@ -236,7 +236,7 @@ func (t *Target) Fix(ctx context.Context, s *store.Store) (Job, error) {
 	return job, nil
 }
 
-// here is the space, and as much of the description that the evaluator will give as is
+// here returns the space, and the part of the evaluator's description that is
 // known before it is open: backend, device and implementations.
 func (t *Target) here(ctx context.Context) (space *genome.Space, d evaluator.Description, err error) {
 	if t.table != nil {
@@ -270,12 +270,12 @@ func warmStart(j Job) int {
 	return DefaultWarmStart
 }
 
-// cold says that a campaign begins with no genome that is known to be good: campaigns
+// cold says that a campaign begins without genomes that are known to be good: campaigns
 // that are repeated to compare searches, and sweeps, which are samples.
 func cold(j Job) bool { return j.Sweep || j.Strategy == "random" || j.Backend == Replay }
 
-// workersFor is how many candidates are evaluated at once: those asked for, else
-// one per core, for GPUs as many as there are proposals in flight, since most of
+// workersFor is how many candidates are evaluated at once: as many as asked for, else
+// one per core, or for GPUs as many as there are proposals in flight, since most of
 // them wait for the GPU. A window of zero is the default one.
 func workersFor(asked, window int, backend string) int {
 	window = cmp.Or(window, campaign.DefaultWindow)
@@ -288,7 +288,7 @@ func workersFor(asked, window int, backend string) int {
 	return min(runtime.NumCPU(), window)
 }
 
-// resumable refuses to go on with a campaign on another device or against another baseline:
+// resumable refuses to continue a campaign on another device or against another baseline:
 // its results would not be comparable.
 func resumable(past []store.Event, now evaluator.Description) error {
 	for _, e := range past {
@@ -310,8 +310,8 @@ func resumable(past []store.Event, now evaluator.Description) error {
 	return nil
 }
 
-// sameBaseline holds what a record was measured against to what there is now, which depends
-// on the libraries that are installed.
+// sameBaseline checks that the baseline of a record is the one here now, which depends on
+// the installed libraries.
 func sameBaseline(then, now evaluator.Description) error {
 	if then.Baseline == "" || then.Baseline == now.Baseline {
 		return nil
@@ -324,18 +324,18 @@ func sameBaseline(then, now evaluator.Description) error {
 }
 
 // thorough measures every candidate as if it could be the best: a benchmark that
-// ends early since others are faster is no measurement of a space.
+// ends early because others are faster does not measure a space.
 type thorough struct{ evaluator.Evaluator }
 
-// Usage passes on what the evaluator tells.
+// Usage passes on the evaluator's usage.
 func (t thorough) Usage() (evaluator.Usage, bool) { return evaluator.UsageOf(t.Evaluator) }
 
-// Conditions passes on what the evaluator tells.
+// Conditions passes on the evaluator's conditions.
 func (t thorough) Conditions(ctx context.Context) (evaluator.Conditions, bool) {
 	return evaluator.ConditionsOf(ctx, t.Evaluator)
 }
 
-// Evaluate knows of no incumbent.
+// Evaluate ignores the incumbent.
 func (t thorough) Evaluate(ctx context.Context, g genome.Genome, _ float64) (evaluator.Result, error) {
 	return t.Evaluator.Evaluate(ctx, g, 0)
 }

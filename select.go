@@ -15,42 +15,41 @@ import (
 type Selection struct {
 	// Where is an expression over the fields of a candidate; docs/ask.md lists them.
 	Where string
-	// Kernel and Campaign, if not empty, narrow it to the candidates of one; a
-	// campaign by its ID or a unique beginning of it.
+	// Kernel and Campaign, if not empty, limit it to the candidates of one kernel or
+	// campaign; a campaign by its ID or a unique beginning of it.
 	Kernel, Campaign string
 	// Sort is a field, or genome.NAME: the smallest first or, with a "-" before it,
 	// the largest. Empty keeps the order of the log.
 	Sort string
-	// Limit is how many are wanted at most. Zero means all.
+	// Limit is the largest number of candidates to return. Zero means all.
 	Limit int
-	// Count asks for the number alone.
+	// Count asks only for the number.
 	Count bool
 }
 
-// Selected is what was found.
+// Selected is the result of a Selection.
 type Selected struct {
-	// Candidates are at most as many as were wanted, and none with Count.
+	// Candidates are at most Limit candidates, and none with Count.
 	Candidates []store.Candidate
-	// Started opens the campaigns of the store, by their IDs.
+	// Started are the opening events of the store's campaigns, by their IDs.
 	Started map[string]*store.Started
-	// Matched is how many there are, Of how many were looked at.
+	// Matched is how many candidates match, Of how many were looked at.
 	Matched, Of int
-	// Genes are those that the condition names.
+	// Genes are the genes that the condition names.
 	Genes []string
 }
 
-// A hit is a candidate that was found, and what it is sorted by.
+// A hit is a matching candidate, and what it is sorted by.
 type hit struct {
 	*store.Candidate
 	key any
 }
 
-// spare is how many hits more than wanted are kept before those are dropped that
-// will not be shown.
+// spare is how many hits beyond the limit are kept before the surplus is dropped.
 const spare = 1000
 
-// Check says what is wrong with the condition or the order, as far as that can be
-// told without a store. The error is an ErrInput.
+// Check says what is wrong with the condition or the order, as far as it can without a
+// store. The error is an ErrInput.
 func (o Selection) Check() error {
 	if _, err := ask.CompileFilter(o.Where); err != nil {
 		return badInput(err)
@@ -100,7 +99,7 @@ func Select(r Reader, o Selection) (Selected, error) {
 			return s, badInput(err)
 		}
 	}
-	// sorted puts the hits in order and keeps those that are wanted.
+	// sorted sorts the hits and keeps those that are wanted.
 	sorted := func() {
 		slices.SortStableFunc(found, func(a, b hit) int { return key.Compare(a.key, b.key) })
 		if o.Limit > 0 {
@@ -117,7 +116,7 @@ func Select(r Reader, o Selection) (Selected, error) {
 			c := &page[i]
 			started := s.Started[c.Campaign]
 			if started == nil {
-				continue // of a campaign that was started meanwhile
+				continue // the campaign was started meanwhile
 			}
 			s.Of++
 			if genes[c.Campaign] == nil {

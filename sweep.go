@@ -14,13 +14,13 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// largestSweep is how many genomes a space may have to be measured whole.
+// largestSweep is how many genomes a space may have for a sweep to measure all of it.
 const largestSweep = 1_000_000
 
 // sweepStrategy draws genomes uniformly and without repeats.
 const sweepStrategy = "random"
 
-// sweep fills in what a sweep is.
+// sweep fills in the job of a sweep.
 func (t *Target) sweep() error {
 	space, err := t.space()
 	if err != nil {
@@ -38,8 +38,9 @@ func (t *Target) sweep() error {
 	return nil
 }
 
-// ContinueSweep is Continue for a sweep. A sample above zero makes the sweep one of so
-// many genomes. Done says that all of it is measured, so that there is nothing to run.
+// ContinueSweep is Continue for a sweep. A sample above zero makes it a sweep of that
+// many genomes. Done says that all of them are measured, so that there is nothing to
+// run.
 func (m *Machine) ContinueSweep(s *store.Store, id string, sample int) (t *Target, done bool, err error) {
 	c, last, err := lastRun(s, id)
 	if err != nil {
@@ -69,12 +70,12 @@ func (m *Machine) ContinueSweep(s *store.Store, id string, sample int) (t *Targe
 	return t, done, err
 }
 
-// A Recording is a sweep's space with what was measured of it. Its method Write writes
-// it in a form of docs/tables.md.
+// A Recording is a sweep's space with its measurements. Its method Write writes it in
+// one of the formats of docs/tables.md.
 type Recording = tables.Recording
 
-// Recording is what a store holds of a target's sweep, to be written as tables.
-// Unsaid lists the constraints that tables cannot hold. By names the writer.
+// Recording returns what a store holds of a target's sweep, to be written as tables.
+// Unsaid lists the constraints that tables cannot express. By names the writer.
 func (t *Target) Recording(s *store.Store, by string) (rec *Recording, unsaid []string, err error) {
 	space, err := t.space()
 	if err != nil {
@@ -167,7 +168,7 @@ func (t *Target) specification(d tables.Declaration) (*tables.Specification, []i
 		GlobalSize: tables.Extent{X: "1"}, LocalSize: tables.Extent{X: "1"},
 	}
 	for _, f := range im.Flags {
-		if !strings.Contains(f, "{{") { // those that depend on the genome have no place in T1
+		if !strings.Contains(f, "{{") { // T1 cannot express flags that depend on the genome
 			s.CompilerOptions = append(s.CompilerOptions, f)
 		}
 	}
@@ -213,8 +214,8 @@ func (t *Target) specification(d tables.Declaration) (*tables.Specification, []i
 	return s, size, nil
 }
 
-// extent writes a launch geometry in Python. What cannot be said there is left
-// as kernel.toml has it.
+// extent writes a launch geometry in Python. What Python cannot express stays as in
+// kernel.toml.
 func extent(d tables.Declaration, axes []string) tables.Extent {
 	out := []string{"1", "", ""}
 	for i, src := range axes {
@@ -227,7 +228,7 @@ func extent(d tables.Declaration, axes []string) tables.Extent {
 	return tables.Extent{X: out[0], Y: out[1], Z: out[2]}
 }
 
-// t1Type names a type as T1 does, and gives the size of one that it does not
+// t1Type returns T1's name of a type, and the size of a type that T1 does not
 // have.
 func t1Type(d kernels.DType) (name string, size int64) {
 	switch d {

@@ -32,12 +32,12 @@ type Target struct {
 	definition *kernels.Definition
 	chosen     []*kernels.Implementation
 
-	recorded string // the campaign that it was made of, or empty
-	resumed  bool   // Run goes on with that campaign
+	recorded string // the campaign that it was made from, or empty
+	resumed  bool   // Run continues that campaign
 	file     *judged
 
 	// debug judges candidates in the debug flavor; pools are the contents to time
-	// on, and none draws new ones.
+	// on, and empty draws new ones.
 	debug bool
 	pools []string
 }
@@ -45,7 +45,7 @@ type Target struct {
 // Definition is the kernel as its backend has it; nil for a recorded table.
 func (t *Target) Definition() *kernels.Definition { return t.definition }
 
-// Target loads what a job names and fills in what it leaves out. The error is an
+// Target loads what a job names and fills in its defaults. The error is an
 // ErrInput.
 func (m *Machine) Target(job Job) (*Target, error) {
 	t, err := m.target(job)
@@ -98,17 +98,17 @@ func (m *Machine) target(job Job) (*Target, error) {
 
 var errChanged = errors.New("has changed")
 
-// Recorded is the target of a stored campaign, by the kernel as it is now. The error
-// is an ErrInput; where the kernel has changed the target is given besides, since it
-// may still render what was measured. Run refuses it: [Machine.Continue] gives one that
-// goes on.
+// Recorded returns the target of a stored campaign, with the kernel as it is now. The
+// error is an ErrInput. If the kernel has changed, Recorded returns the target as well,
+// since it may still render what was measured. Run refuses this target:
+// [Machine.Continue] returns one that continues the campaign.
 func (m *Machine) Recorded(c store.Campaign) (*Target, error) {
 	job, err := RecordedJob(c)
 	if err != nil {
 		return nil, err
 	}
 	t := &Target{Job: job, machine: m, recorded: c.ID}
-	if len(m.Definitions) > 0 { // which may be there because these are no more, or on another machine
+	if len(m.Definitions) > 0 { // possibly given because these no longer exist, or are on another machine
 		job.Definitions = slices.DeleteFunc(slices.Clone(job.Definitions), func(dir string) bool {
 			_, err := os.Stat(dir)
 			return errors.Is(err, fs.ErrNotExist)
@@ -124,7 +124,7 @@ func (m *Machine) Recorded(c store.Campaign) (*Target, error) {
 	return t, nil
 }
 
-// load reads the kernel and settles name, hash, backend, shapes and implementations.
+// load reads the kernel and determines name, hash, backend, shapes and implementations.
 func (t *Target) load() error {
 	switch t.Job.Backend {
 	case Replay:
@@ -158,7 +158,7 @@ func (t *Target) load() error {
 	t.Job.Hash = t.definition.Hash
 	var noGPU error
 	if t.Job.Backend == Auto {
-		// Whether there is a GPU is asked for kernels that run on one alone.
+		// Look for a GPU only for kernels that run on one.
 		t.Job.Backend = CPU
 		if len(t.definition.On(CUDA).Implementations) > 0 {
 			if noGPU = t.machine.GPU(context.Background()); noGPU == nil {
@@ -181,15 +181,15 @@ func (t *Target) load() error {
 		return err
 	}
 	t.Job.Shapes = slices.Clone(t.Job.Shapes)
-	for i, s := range shapes { // where somebody wrote dimensions, in one form
+	for i, s := range shapes { // dimensions are written in one form
 		t.Job.Shapes[i] = s.Name
 	}
 	return nil
 }
 
-// folders joins lists of folders with definitions, of which the last to have a kernel
-// counts. So does the last mention of a folder: a job that has the machine's is the same
-// when it comes back.
+// folders joins lists of folders with definitions. The last folder that has a kernel
+// counts, and so does the last mention of a folder: joining the machine's folders to a
+// job that already has them changes nothing.
 func folders(lists ...[]string) (all []string) {
 	for _, dir := range slices.Concat(lists...) {
 		dir = absolute(dir)
@@ -198,7 +198,7 @@ func folders(lists ...[]string) (all []string) {
 	return all
 }
 
-// choose settles which implementations are searched.
+// choose determines which implementations are searched.
 func (t *Target) choose() error {
 	var have []string
 	wanted := map[string]bool{}
@@ -226,8 +226,9 @@ func (t *Target) choose() error {
 	return nil
 }
 
-// leaveOut takes out of the search what nobody asked for by name and the device cannot
-// run. Where nothing else is there, opening says why.
+// leaveOut removes the implementations that the device cannot run from the search,
+// unless the job names implementations. If none would remain, it keeps them all, and
+// opening says why they cannot run.
 func (t *Target) leaveOut() {
 	device, known := t.Job.Limits["device_capability"]
 	if len(t.Job.Implementations) > 0 || !known || t.Job.Backend != CUDA {
@@ -286,7 +287,7 @@ func (t *Target) space() (*genome.Space, error) {
 }
 
 // Render fills the template of a genome, given in its canonical encoding. The error
-// is an ErrInput, and so is that of a recorded table, which has no sources.
+// is an ErrInput, also for a recorded table, which has no sources.
 func (t *Target) Render(encoding string) (kernels.Rendered, error) {
 	r, err := t.render(encoding)
 	return r, badInput(err)
@@ -315,9 +316,9 @@ func (t *Target) render(encoding string) (kernels.Rendered, error) {
 	return r, nil
 }
 
-// RenderBaseline gives the source that candidates were timed against, at the first of the
-// job's shapes; was is what their campaign's description says of it. The error is an ErrInput: a
-// recorded table has no sources, and neither has a routine of a library.
+// RenderBaseline returns the source that candidates were timed against, at the first of the
+// job's shapes; was is what their campaign's description says about it. The error is an
+// ErrInput: neither a recorded table nor a routine of a library has a source.
 func (t *Target) RenderBaseline(was string) (kernels.Rendered, error) {
 	if t.definition == nil {
 		return kernels.Rendered{}, badInput(errors.New("a recorded table has no sources"))
@@ -336,8 +337,8 @@ func (t *Target) RenderBaseline(was string) (kernels.Rendered, error) {
 // A Problem is a space, and the evaluator that judges its genomes.
 type Problem = campaign.Problem
 
-// Open builds harness and reference of the target and measures what the device can
-// do at most, which takes seconds: campaigns, verifications and judgments begin so.
+// Open builds harness and reference of the target and measures the device's peaks,
+// which takes seconds: campaigns, verifications and judgments begin with it.
 // The caller closes the Evaluator.
 func (t *Target) Open(ctx context.Context) (Problem, error) {
 	if t.table != nil {
@@ -383,8 +384,8 @@ func (t *Target) Open(ctx context.Context) (Problem, error) {
 	return Problem{Space: space, Evaluator: ordeal}, nil
 }
 
-// sanitized are the shapes for the sanitizers: the first that candidates for the tuned
-// shapes can compute, and the others, for the finals.
+// sanitized returns the shapes for the sanitizers: the first that candidates for the
+// tuned shapes can compute, and the others, for the finals.
 func (t *Target) sanitized(tune []kernels.Shape) (s kernels.Shape, also []kernels.Shape) {
 	small := t.definition.Problem.ShapesFor(kernels.Sanitize)
 	first := slices.IndexFunc(small, func(s kernels.Shape) bool {

@@ -13,19 +13,19 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// A Record is what a store holds of a candidate that is to be measured again.
+// A Record is what a store holds of a candidate to measure again.
 type Record struct {
 	Candidate store.Candidate
 	Campaign  store.Campaign
-	// Record is what it is held against: its result, its part in the finals and, where
-	// it was in none, the results that it was selected from.
+	// Record is what the new measurement is compared with: the candidate's result, its
+	// part in the finals and, if it was in none, the results that it was selected from.
 	campaign.Record
 }
 
-// NewRecord gathers what a verification of a candidate is held against; the candidate
-// is named by its ID or a unique beginning. The store can be closed then. Untimed, for
-// Debug, leaves out what times are compared with. The error is one of the store, or an
-// ErrInput.
+// NewRecord gathers what a verification compares a candidate with; the candidate is
+// named by its ID or a unique beginning. The store can be closed afterwards. Untimed,
+// for Debug, leaves out what times are compared with. The error is one of the store, or
+// an ErrInput.
 func NewRecord(r Reader, id string, untimed bool) (rec Record, err error) {
 	if rec.Candidate, err = r.Candidate(id); err != nil {
 		return rec, err
@@ -59,14 +59,13 @@ func NewRecord(r Reader, id string, untimed bool) (rec Record, err error) {
 	return rec, err
 }
 
-// An eventLog is a reader with the whole log: a store, and no campaign that answers
-// for one.
+// An eventLog is a reader with the whole log: a store.
 type eventLog interface {
 	Events(campaign string, from uint64, o ...store.EventsOption) iter.Seq2[store.Event, error]
 }
 
-// readings are the correct results of a candidate's campaign, one for each binary,
-// and where among them its own is.
+// readings are the correct results of a candidate's campaign, one for each binary; at
+// is the index of the candidate's own.
 func readings(log eventLog, c store.Candidate) (out []campaign.Reading, at int, err error) {
 	seen := map[string]int{} // by binary
 	for e, err := range log.Events(c.Campaign, 0) {
@@ -97,16 +96,16 @@ func readings(log eventLog, c store.Candidate) (out []campaign.Reading, at int, 
 	return out, at, nil
 }
 
-// A Verification compares a stored result with one made again: the verdicts, what is
-// the same, the change of the time with its test, and whether it is Reproduced.
+// A Verification compares a stored result with a new one: the verdicts, what is the
+// same, the change of the time with its test, and whether the result is Reproduced.
 type Verification struct {
 	Candidate  string `json:"candidate"`
 	SameDevice bool   `json:"same_device"`
-	// SameDefinition: the kernel's definition is as it was. A candidate of another
-	// one is measured if it renders to the same source.
+	// SameDefinition: the kernel's definition has not changed. If it has, the candidate
+	// is measured if it renders to the same source.
 	SameDefinition bool `json:"same_definition"`
 	// StoredHarness and Harness are the versions of the harness, then and now: what
-	// is timed, and how, may differ between two.
+	// is timed, and how, may differ between versions.
 	StoredHarness string `json:"stored_harness"`
 	Harness       string `json:"harness"`
 	// Measured says which stored measurement the time is compared with: that of the
@@ -118,10 +117,10 @@ type Verification struct {
 // VerifyOptions say how a candidate is measured again.
 type VerifyOptions struct {
 	// Tolerance is the relative change of the time that is allowed: 0.05 is 5%. Zero
-	// allows what is no more than noise.
+	// allows noise only.
 	Tolerance float64
-	// StoredContents times on the contents that the stored measurement was made on.
-	// The error is an ErrInput where they were not kept. False draws new ones, in
+	// StoredContents times on the contents that the stored measurement used. The error
+	// is an ErrInput if they were not kept. False draws new contents, in
 	// secret.
 	StoredContents bool
 }
@@ -167,9 +166,9 @@ func (m *Machine) Verify(ctx context.Context, rec Record, o VerifyOptions) (Veri
 	return v, nil
 }
 
-// Debug tells why a stored candidate was refused: it compiles it without optimization,
-// with debugging information and with its asserts alive, and puts it through compile,
-// inspect, parity and the sanitizers. Nothing is timed.
+// Debug shows why a stored candidate was rejected: it compiles the candidate without
+// optimization, with debugging information and with asserts enabled, and puts it
+// through compile, inspect, parity and the sanitizers. It times nothing.
 func (m *Machine) Debug(ctx context.Context, rec Record) (evaluator.Result, error) {
 	p, g, err := m.openAgain(ctx, rec, func(t *Target, _ bool) error {
 		if t.debug = true; t.table != nil {
@@ -184,9 +183,9 @@ func (m *Machine) Debug(ctx context.Context, rec Record) (evaluator.Result, erro
 	return p.Evaluator.Evaluate(ctx, g, 0)
 }
 
-// openAgain opens the target of a stored candidate, which adjust may change; it is told
-// whether the definition is the same. Another definition will do that renders the
-// candidate to the same source.
+// openAgain opens the target of a stored candidate. Adjust may change the target; same
+// says whether the definition is the same. A changed definition is accepted if it
+// renders the candidate to the same source.
 func (m *Machine) openAgain(ctx context.Context, rec Record, adjust func(t *Target, same bool) error) (Problem, genome.Genome, error) {
 	t, err := m.Recorded(rec.Campaign)
 	same := err == nil

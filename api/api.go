@@ -2,13 +2,13 @@
 // and answers, and a [Client] that sends them.
 //
 // Everything is under /v1 and needs a token, except /healthz, /readyz and /openapi.json,
-// which tell nothing of campaigns. The OpenAPI document names the scope that each operation
-// needs. Errors are problems ([Problem], RFC 9457). Lists are cut into pages by cursors that
-// mean nothing to a client; they count events, so that a list neither repeats nor leaves out
-// what is there while campaigns write.
+// which reveal nothing about campaigns. The OpenAPI document names the scope that each
+// operation needs. Errors are problems ([Problem], RFC 9457). Lists come in pages with
+// cursors, which are opaque to a client. Cursors count events, so a list neither repeats nor
+// misses items while campaigns write.
 //
-// Stored things are told in the words of package store, so that a client answers every
-// question exactly as a command does that has opened the store.
+// Stored objects have the form of package store, so a client answers every query
+// exactly like a command that has opened the store.
 package api
 
 import (
@@ -21,29 +21,29 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// A State says what becomes of a campaign in a service.
+// A State is the state of a campaign in a service.
 type State string
 
-// The states. Queued to Finals are on the way; Paused waits for somebody to resume it; the
+// The states. Queued to Finals are in progress; Paused waits to be resumed; the
 // others have ended.
 const (
 	Queued    State = "queued"
-	Preparing State = "preparing" // its device, reference and baseline are being made ready
+	Preparing State = "preparing" // its device, reference and baseline are being prepared
 	Searching State = "searching"
-	Finals    State = "finals" // what the machine disturbed is measured again, then the best few
+	Finals    State = "finals" // disturbed measurements are repeated, then the best few are measured again
 	Paused    State = "paused"
 	Finished  State = "finished"
 	Failed    State = "failed"
 	Cancelled State = "cancelled"
 )
 
-// Ended says whether nothing happens to a campaign any more unless somebody asks for it.
+// Ended says whether nothing more happens to a campaign without a request.
 func (s State) Ended() bool { return s == Finished || s == Failed || s == Cancelled }
 
 // Running says whether a campaign holds a device.
 func (s State) Running() bool { return s == Preparing || s == Searching || s == Finals }
 
-// A Submission asks for a campaign: a job, as in [evotune.Job], and how urgent it is.
+// A Submission asks for a campaign: a job, as in [evotune.Job], and its priority.
 type Submission struct {
 	Kernel          string   `json:"kernel,omitempty" doc:"The kernel's name; with the backend replay it may be the table."`
 	Shapes          []string `json:"shapes,omitempty" doc:"Shapes to tune for, together. Default: the kernel's first."`
@@ -62,8 +62,8 @@ type Submission struct {
 	Priority        int      `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"The larger is run first. Default: 0."`
 }
 
-// A Budget is [evotune.Budget] in JSON; the limit that is reached first ends the search, and
-// a zero field sets none.
+// A Budget is [evotune.Budget] in JSON. The limit that is reached first ends the search, and
+// a zero field sets no limit.
 type Budget struct {
 	Evaluations int     `json:"evaluations,omitempty" minimum:"0" doc:"Candidates."`
 	Seconds     float64 `json:"seconds,omitempty" minimum:"0" maximum:"1000000000" doc:"Wall time over all resumptions, in seconds."`
@@ -73,7 +73,7 @@ type Budget struct {
 	MaxCost     float64 `json:"max_cost,omitempty" minimum:"0" doc:"What the search may cost."`
 }
 
-// BudgetOf is a budget in JSON.
+// BudgetOf converts a budget for JSON.
 func BudgetOf(b evotune.Budget) Budget {
 	return Budget{
 		Evaluations: b.Evaluations, Seconds: b.Time.Seconds(), Target: b.Target,
@@ -81,7 +81,7 @@ func BudgetOf(b evotune.Budget) Budget {
 	}
 }
 
-// Budget is the budget of a job.
+// Budget converts b to the budget of a job.
 func (b Budget) Budget() evotune.Budget {
 	return evotune.Budget{
 		Evaluations: b.Evaluations, Time: time.Duration(b.Seconds * float64(time.Second)), Target: b.Target,
@@ -93,13 +93,13 @@ func (b Budget) Budget() evotune.Budget {
 type Campaign struct {
 	ID    string `json:"id"`
 	State State  `json:"state" enum:"queued,preparing,searching,finals,paused,finished,failed,cancelled"`
-	// Reason says why it is paused, failed or has ended.
+	// Reason says why the campaign is paused, failed or has ended.
 	Reason   string   `json:"reason,omitempty"`
 	Kernel   string   `json:"kernel"`
 	Backend  string   `json:"backend"`
 	Shapes   []string `json:"shapes"`
 	Priority int      `json:"priority"`
-	// Position in the queue, from 1; 0 when it does not wait.
+	// Position in the queue, from 1; 0 when it is not waiting.
 	Position int    `json:"position,omitempty"`
 	Device   string `json:"device,omitempty" doc:"The name of the device that it runs or ran on."`
 	Budget   Budget `json:"budget"`
@@ -108,19 +108,20 @@ type Campaign struct {
 	Submitted time.Time `json:"submitted,omitzero"`
 	By        string    `json:"by,omitempty" doc:"The name of the token that submitted it."`
 	Evaluated int       `json:"evaluated"`
-	// Speedup over the baseline of the best so far, and which measurement tells it: "finals",
-	// "again" or "search"; Significant where finals found it to be more than noise.
+	// Speedup over the baseline of the best so far, and which measurement it is from:
+	// "finals", "again" or "search". Significant says that finals found it to be more than
+	// noise.
 	Speedup     float64 `json:"speedup,omitempty"`
 	Measured    string  `json:"measured,omitempty"`
 	Significant bool    `json:"significant,omitempty"`
 	Best        string  `json:"best,omitempty" doc:"The candidate."`
-	// Progress is of this moment, and only there while the campaign runs.
+	// Progress is the current progress; it is only set while the campaign runs.
 	Progress *Progress `json:"progress,omitempty"`
-	// Log is what the store holds of it; nil before it begins.
+	// Log is what the store holds of the campaign; nil before it begins.
 	Log *store.Campaign `json:"log,omitempty"`
 }
 
-// Progress is what a running campaign does at the moment.
+// Progress is what a running campaign is doing now.
 type Progress struct {
 	Campaign  string         `json:"campaign"`
 	State     State          `json:"state"`
@@ -128,22 +129,22 @@ type Progress struct {
 	Verdicts  map[string]int `json:"verdicts"`
 	PerMinute float64        `json:"per_minute"`
 	ElapsedNS time.Duration  `json:"elapsed_ns"`
-	// RemainingNS estimates the time until the budget ends the search; negative when that
-	// cannot be told.
+	// RemainingNS estimates the time until the budget ends the search; negative if
+	// unknown.
 	RemainingNS time.Duration    `json:"remaining_ns"`
 	Cost        float64          `json:"cost,omitempty"`
 	Workers     []Worker         `json:"workers"`
 	Usage       *evaluator.Usage `json:"usage,omitempty"`
 }
 
-// A Worker is what one of a campaign's workers does.
+// A Worker is what one of a campaign's workers is doing.
 type Worker struct {
 	Candidate string          `json:"candidate,omitempty" doc:"Empty when it is idle."`
 	Stage     evaluator.Stage `json:"stage,omitempty"`
 	SinceNS   time.Duration   `json:"since_ns"`
 }
 
-// A Change of a campaign: what is nil stays as it is.
+// A Change of a campaign: nil fields change nothing.
 type Change struct {
 	Budget   *Budget `json:"budget,omitempty" doc:"Replaces the budget as a whole. A larger one goes on with a finished campaign."`
 	Priority *int    `json:"priority,omitempty" minimum:"-100" maximum:"100"`
@@ -155,14 +156,14 @@ type Page[T any] struct {
 	Next  string `json:"next,omitempty"`
 }
 
-// Candidates is a page of candidates by events, as [store.Store.Candidates] gives it.
+// Candidates is a page of candidates by events, as [store.Store.Candidates] returns it.
 type Candidates struct {
 	Items []store.Candidate `json:"items"`
 	Next  uint64            `json:"next,omitempty"`
 }
 
-// A Lineage is a candidate with its ancestors, each once. The first is the one that was
-// asked for; Parents has the positions of each one's parents.
+// A Lineage is a candidate with its ancestors, each once. The first is the requested
+// one; Parents has the positions of each one's parents.
 type Lineage struct {
 	Candidates []store.Candidate `json:"candidates"`
 	Parents    [][]int           `json:"parents"`
@@ -178,17 +179,19 @@ type Source struct {
 	Other   string `json:"other,omitempty"`
 }
 
-// A Summary is what charts of a campaign are drawn from: few points, however many
+// A Summary is the data for charts of a campaign: few points, however many
 // candidates there are.
 type Summary struct {
 	// Best has a point for each new best: after how many evaluations, at which wall time of
 	// the campaign, how many times as fast as the baseline, and which candidate.
 	Best []BestPoint `json:"best"`
-	// Funnel counts candidates by the stage that refused them and why; Stage "" is correct.
+	// Funnel counts candidates by the stage that rejected them and why; Stage "" is
+	// correct.
 	Funnel []FunnelRow `json:"funnel"`
 	// Stages sums up the time that candidates spent in each stage, in nanoseconds.
 	Stages map[evaluator.Stage]time.Duration `json:"stages"`
-	// Evaluated, ElapsedNS and DeviceNS are as those of a BestPoint, of all of it.
+	// Evaluated, ElapsedNS and DeviceNS are those of a BestPoint, for the whole
+	// campaign.
 	Evaluated int           `json:"evaluated"`
 	ElapsedNS time.Duration `json:"elapsed_ns"`
 	DeviceNS  time.Duration `json:"device_ns"`
@@ -199,13 +202,13 @@ type BestPoint struct {
 	Evaluations int           `json:"evaluations"`
 	ElapsedNS   time.Duration `json:"elapsed_ns"`
 	// DeviceNS is how long the campaign had held devices: the wall time of each of its GPUs,
-	// or of the CPU; of a recorded table the time that it has recorded.
+	// or of the CPU; for a recorded table, the recorded time.
 	DeviceNS  time.Duration `json:"device_ns"`
 	Speedup   float64       `json:"speedup"`
 	Candidate string        `json:"candidate"`
 }
 
-// A FunnelRow counts the candidates that ended alike.
+// A FunnelRow counts the candidates that ended in the same way.
 type FunnelRow struct {
 	Verdict evaluator.Verdict `json:"verdict"`
 	Stage   evaluator.Stage   `json:"stage,omitempty"`
@@ -214,17 +217,17 @@ type FunnelRow struct {
 }
 
 // Points has one candidate per row, in columns, for charts of all candidates that have
-// results. A candidate whose row comes again, in a later answer, was measured again. The
-// figures are those of the search; the few of the finals are elsewhere.
+// results. If a candidate's row is repeated in a later answer, it was measured again.
+// The figures are those of the search, not of the finals.
 type Points struct {
 	Candidates []string  `json:"candidates"`
 	Index      []int     `json:"index"`
 	Verdict    []int     `json:"verdict" doc:"Positions in verdicts."`
 	Verdicts   []string  `json:"verdicts"`
 	Speedup    []float64 `json:"speedup" doc:"0 unless the verdict is correct; six digits of it."`
-	// Genes are in the order of the space; each gene's values are positions in its Values.
+	// Genes are in the order of the space; each gene's values are indexes into its Values.
 	Genes []GenePoints `json:"genes"`
-	// Next is the event to ask from for what came later.
+	// Next is the event from which to ask for later results.
 	Next uint64 `json:"next"`
 }
 
@@ -235,16 +238,16 @@ type GenePoints struct {
 	At     []int  `json:"at" doc:"Positions in values; -1 where the candidate has no such gene."`
 }
 
-// Compared are two campaigns over equal device time.
+// Compared compares two campaigns over equal device time.
 type Compared struct {
 	A Curve `json:"a"`
 	B Curve `json:"b"`
-	// EqualNS is the device time that both have used; AtA and AtB are the best that each had
+	// EqualNS is the device time that both have used; AtA and AtB are the best that each has
 	// found by then, 0 for none.
 	EqualNS time.Duration `json:"equal_ns"`
 	AtA     float64       `json:"at_a"`
 	AtB     float64       `json:"at_b"`
-	// NotComparable says why speedups of the two are not of the same thing; empty when they are.
+	// NotComparable says why the speedups of the two cannot be compared; empty when they can.
 	NotComparable []string `json:"not_comparable"`
 }
 
@@ -260,7 +263,7 @@ type Curve struct {
 	Best       []BestPoint   `json:"best"`
 }
 
-// A Roofline holds times against what a device can do at most.
+// A Roofline compares times with a device's peaks.
 type Roofline struct {
 	Campaign   string `json:"campaign"`
 	Device     string `json:"device"`
@@ -277,18 +280,18 @@ type RooflinePoint struct {
 	Candidate string  `json:"candidate,omitempty"`
 	Measured  string  `json:"measured"`
 	MedianNS  float64 `json:"median_ns"`
-	// FloorNS is the time below which no launch on this device can be.
+	// FloorNS is the shortest time that a launch on this device can take.
 	FloorNS    float64 `json:"floor_ns,omitempty"`
 	Operations float64 `json:"operations"`
 	Bytes      float64 `json:"bytes"`
-	// Intensity is operations by byte; the rates are by second.
+	// Intensity is operations per byte; the rates are per second.
 	Intensity      float64 `json:"intensity"`
 	OperationsRate float64 `json:"operations_rate"`
 	BytesRate      float64 `json:"bytes_rate"`
 }
 
-// A LeaderboardRow is the best of a kernel for its shapes on a device. Proven is false where
-// nothing is: it is printed as "~".
+// A LeaderboardRow is the best of a kernel for its shapes on a device. Proven is false if
+// nothing is proven: it is printed as "~".
 type LeaderboardRow struct {
 	Kernel      string   `json:"kernel"`
 	Device      string   `json:"device"`
@@ -310,7 +313,7 @@ type Kernel struct {
 	Description string `json:"description,omitempty"`
 	Hash        string `json:"hash"`
 	Builtin     bool   `json:"builtin"`
-	// The rest is given of one kernel, and not in lists.
+	// The rest is only set for a single kernel, not in lists.
 	Backends        []string     `json:"backends,omitempty"`
 	Implementations []string     `json:"implementations,omitempty"`
 	Dims            []string     `json:"dims,omitempty" doc:"The names of the dimensions, in the order of the definition."`
@@ -325,7 +328,8 @@ type Shape struct {
 	Name string           `json:"name"`
 	Uses []string         `json:"uses"`
 	Dims map[string]int64 `json:"dims"`
-	// Backends are those that have it: types, costs and shapes may differ between backends.
+	// Backends are those that have the shape: types, costs and shapes may differ between
+	// backends.
 	Backends []string `json:"backends"`
 }
 
@@ -335,13 +339,14 @@ type KernelGene struct {
 	Backend        string `json:"backend"`
 	Name           string `json:"name"`
 	Values         []any  `json:"values"`
-	// Ordinal says that neighboring values are alike; When, if not empty, is the condition
-	// under which the gene exists.
+	// Ordinal says that neighboring values are similar; When, if not empty, is the
+	// condition under which the gene exists.
 	Ordinal bool   `json:"ordinal,omitempty"`
 	When    string `json:"when,omitempty"`
 }
 
-// An Upload is a kernel's folder: its files by slashed paths, kernel.toml among them.
+// An Upload is a kernel's folder: its files by slash-separated paths, including
+// kernel.toml.
 type Upload struct {
 	Name  string            `json:"name" doc:"The kernel's name, which is the folder's: a-z, 0-9, - and _, at most 63."`
 	Files map[string]string `json:"files" minProperties:"1" maxProperties:"64" doc:"Texts by slashed paths."`
@@ -352,13 +357,14 @@ type Device struct {
 	evaluator.Device
 	Backend  string   `json:"backend"`
 	Campaign []string `json:"campaigns" doc:"Those that hold it."`
-	// Operations are those that hold it: what measures holds its device alone.
+	// Operations are those that hold the device: one that measures holds it
+	// exclusively.
 	Operations []string `json:"operations"`
 	// Measuring and Reserved are shares of the time of this service, for GPUs in use.
 	Usage *evaluator.Usage `json:"usage,omitempty"`
 }
 
-// A Judge asks for a judgment of one finished kernel, as `tune judge` gives it.
+// A Judge asks for a judgment of one finished kernel, like `tune judge`.
 type Judge struct {
 	Kernel string `json:"kernel"`
 	// Name is the file's name, which says its language: .c or .cu.
@@ -379,9 +385,9 @@ type Operation struct {
 	Kind  string `json:"kind" enum:"verify,judge,export,report,importance,backup,archive"`
 	State State  `json:"state" enum:"queued,preparing,finished,failed,cancelled" doc:"preparing means that it runs."`
 	Error string `json:"error,omitempty"`
-	// Result is its outcome, as the command of its kind prints it with --json.
+	// Result is the outcome, as the corresponding command prints it with --json.
 	Result json.RawMessage `json:"result,omitempty"`
-	// Download is the path of what it made, if it made files.
+	// Download is the path of the files that it made, if any.
 	Download string    `json:"download,omitempty"`
 	Started  time.Time `json:"started"`
 	Ended    time.Time `json:"ended,omitzero"`
@@ -392,7 +398,7 @@ type Operation struct {
 type Scope string
 
 // The scopes. An author may upload kernels and have files judged, which runs their code. A worker
-// may take part in the fleet and nothing else; of the others only an admin may.
+// may only take part in the fleet; of the other scopes, only an admin may do so.
 const (
 	Viewer      Scope = "viewer"
 	Runner      Scope = "runner"
@@ -401,11 +407,11 @@ const (
 	WorkerScope Scope = "worker"
 )
 
-// Scopes lists those in order of which each includes those before it.
+// Scopes lists the scopes that form an order: each includes those before it.
 func Scopes() []Scope { return []Scope{Viewer, Runner, Author, Admin} }
 
-// Includes says whether a token of a scope may do what needs another. A scope that does not
-// exist includes nothing, and nothing includes it.
+// Includes says whether a token of a scope may do what needs another scope. An unknown
+// scope includes nothing, and nothing includes it.
 func (s Scope) Includes(other Scope) bool {
 	if other == WorkerScope {
 		return s == WorkerScope || s == Admin
@@ -414,7 +420,7 @@ func (s Scope) Includes(other Scope) bool {
 	return need >= 0 && slices.Index(Scopes(), s) >= need
 }
 
-// A Token is what is known of a token. Its secret is told once, when it is made.
+// A Token describes a token. Its secret is only returned once, when the token is made.
 type Token struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
@@ -433,7 +439,7 @@ type NewToken struct {
 	Expires time.Time `json:"expires,omitzero" doc:"Default: never."`
 }
 
-// An AuditEntry tells of one request that changed something, or was refused.
+// An AuditEntry records one request that changed something, or was refused.
 type AuditEntry struct {
 	Seq     uint64    `json:"seq"`
 	Time    time.Time `json:"time"`
@@ -444,18 +450,18 @@ type AuditEntry struct {
 	Status  int       `json:"status"`
 }
 
-// Who says whom a token stands for.
+// Who says who a token identifies.
 type Who struct {
 	Name    string `json:"name"`
 	Scope   Scope  `json:"scope"`
 	Version string `json:"version" doc:"That of the service."`
 	Store   string `json:"store"`
-	// Service is false where one `tune run` answers for the store that it holds: it can be
-	// asked, and takes no campaigns.
+	// Service is false if one `tune run` answers for the store that it holds: it answers
+	// queries, but takes no campaigns.
 	Service bool `json:"service"`
 }
 
-// A Problem is an error as HTTP tells it (RFC 9457).
+// A Problem is an error in HTTP's form (RFC 9457).
 type Problem struct {
 	// Type is stable: scripts may test for it. See the list of Problem types.
 	Type   string   `json:"type"`
@@ -478,27 +484,27 @@ func (p *Problem) Error() string { return p.Detail }
 
 // The types of problems.
 const (
-	BadRequest    = "urn:evotune:bad-request"    // 400, 422: what was sent is wrong; Errors says where
-	Unauthorized  = "urn:evotune:unauthorized"   // 401: no token, or one that is not valid (any more)
-	Forbidden     = "urn:evotune:forbidden"      // 403: the token's scope is too little
+	BadRequest    = "urn:evotune:bad-request"    // 400, 422: the request is wrong; Errors says where
+	Unauthorized  = "urn:evotune:unauthorized"   // 401: no token, or one that is not (or no longer) valid
+	Forbidden     = "urn:evotune:forbidden"      // 403: the token's scope is not enough
 	NotFound      = "urn:evotune:not-found"      // 404
-	WrongMethod   = "urn:evotune:wrong-method"   // 405: the header Allow has those that the address takes
-	Ambiguous     = "urn:evotune:ambiguous"      // 409: several begin so
+	WrongMethod   = "urn:evotune:wrong-method"   // 405: the header Allow has the methods that the address takes
+	Ambiguous     = "urn:evotune:ambiguous"      // 409: several begin with this
 	NoCandidate   = "urn:evotune:no-candidate"   // 404: nothing stored answers the question
 	Unproven      = "urn:evotune:unproven"       // 409: an export lacks evidence
 	Conflict      = "urn:evotune:conflict"       // 409: not in this state
 	Changed       = "urn:evotune:changed"        // 412: If-Match names an older version
-	Reused        = "urn:evotune:key-reused"     // 422: an Idempotency-Key came with another body
+	Reused        = "urn:evotune:key-reused"     // 422: an Idempotency-Key was used with another body
 	TooLarge      = "urn:evotune:too-large"      // 413
 	TooMany       = "urn:evotune:too-many"       // 429: see Retry-After
 	Damaged       = "urn:evotune:damaged"        // 500: the store is damaged
 	Internal      = "urn:evotune:internal"       // 500: evotune failed; the logs have the request
 	Unavailable   = "urn:evotune:unavailable"    // 503: see Retry-After
 	NotAService   = "urn:evotune:not-a-service"  // 409: one campaign holds this store
-	NoSuchVersion = "urn:evotune:unknown-client" // 400, 404: the client speaks of what this version does not know
+	NoSuchVersion = "urn:evotune:unknown-client" // 400, 404: the client uses something that this version does not know
 )
 
-// A Fleet is what the service knows of its workers on other machines.
+// A Fleet is what the service knows about its workers on other machines.
 type Fleet struct {
 	Hosts []evotune.FleetHost `json:"hosts"`
 	// Waiting says, by campaign, why no worker evaluates it.
@@ -511,7 +517,7 @@ type NewWorker struct {
 	Secret string `json:"secret,omitempty" maxLength:"64" doc:"That of the older credential: with it the worker of that name gets another one at once."`
 }
 
-// A Drain has a worker take nothing more, or go on.
+// A Drain makes a worker take no more work, or take work again.
 type Drain struct {
 	Reason string `json:"reason,omitempty" maxLength:"200" doc:"Why it takes no candidates; empty lets it go on."`
 }

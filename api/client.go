@@ -24,19 +24,19 @@ import (
 )
 
 // A Client sends requests to a service. It is safe for concurrent use; the fields must not
-// change after the first one.
+// change after the first request.
 //
-// What a service answers with an error is a [*Problem]. It is the sentinel that a store or
-// package evotune would have given, in errors.Is. Requests that may be repeated (all that
-// read, submissions, and changes that are so already when they come twice) are repeated when
+// An error that a service answers is a [*Problem]. With errors.Is it matches the sentinel
+// that a store or package evotune would have returned. Requests that may be repeated (all
+// that read, submissions, and idempotent changes) are repeated when
 // the connection fails or the service is busy.
 type Client struct {
 	// HTTP sends the requests. NewClient makes one for the address.
 	HTTP *http.Client
-	// Attempts is how often a request is sent at most. Zero means 5.
+	// Attempts is the largest number of times that a request is sent. Zero means 5.
 	Attempts int
-	// OnRetry, when not nil, is called before a request is sent again, or a stream asked for
-	// again, with why and after how long.
+	// OnRetry, when not nil, is called before a request or a request for a stream is
+	// repeated, with the reason and the delay.
 	OnRetry func(why error, after time.Duration)
 
 	base, token, address string
@@ -46,13 +46,13 @@ const (
 	defaultAttempts = 5
 	firstWait       = 100 * time.Millisecond
 	mostWait        = 5 * time.Second
-	// mostRetryAfter bounds what a service may ask a client to wait.
+	// mostRetryAfter bounds how long a service may ask a client to wait.
 	mostRetryAfter = time.Minute
-	// mostProblem bounds what is read of an error, in bytes.
+	// mostProblem bounds how much of an error is read, in bytes.
 	mostProblem = 1 << 20
 )
 
-// NothingHere begins the answer to a request for an address that no route is for.
+// NothingHere begins the answer to a request for an address without a route.
 const NothingHere = "there is nothing at this address"
 
 // ErrUnreachable is the error of a service that does not answer.
@@ -84,12 +84,12 @@ func NewClient(address, token string) (*Client, error) {
 	default:
 		return bad("the address %q of the service is not known: give http://HOST:PORT, https://HOST:PORT or unix:///PATH", address)
 	}
-	// A redirection could take the token to somebody else.
+	// A redirect could send the token to another server.
 	c.HTTP.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }
 
-// Address is the one that the client was made for.
+// Address returns the address that the client was made for.
 func (c *Client) Address() string { return c.address }
 
 // Close ends connections that are not in use.
@@ -98,7 +98,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// Unwrap gives the errors that the problem is of on the other side.
+// Unwrap returns the errors that the problem has on the service's side.
 func (p *Problem) Unwrap() []error {
 	switch p.Type {
 	case NotFound:
@@ -114,7 +114,7 @@ func (p *Problem) Unwrap() []error {
 	case Unavailable:
 		return []error{ErrUnreachable}
 	case BadRequest:
-		// An evotune.FieldError is told with its field as the place.
+		// An evotune.FieldError is sent with its field as the location.
 		if len(p.Errors) == 1 && p.Detail == p.Errors[0].Location+" "+p.Errors[0].Message {
 			return []error{&evotune.FieldError{Field: p.Errors[0].Location, Err: errors.New(p.Errors[0].Message)}}
 		}
@@ -123,7 +123,7 @@ func (p *Problem) Unwrap() []error {
 	return nil
 }
 
-// A request is one that is sent until it is answered.
+// A request is sent until it is answered.
 type request struct {
 	method, path string
 	query        url.Values
@@ -133,7 +133,7 @@ type request struct {
 	once bool
 }
 
-// send sends a request and gives the answer, whose status is 2xx.
+// send sends a request and returns the answer, whose status is 2xx.
 func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	var body []byte
 	if r.body != nil {
@@ -162,7 +162,7 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	}
 }
 
-// wait waits before something is tried again.
+// wait waits before a retry.
 func (c *Client) wait(ctx context.Context, why error, after time.Duration) error {
 	if c.OnRetry != nil {
 		c.OnRetry(why, after)
@@ -175,7 +175,7 @@ func (c *Client) wait(ctx context.Context, why error, after time.Duration) error
 	}
 }
 
-// A busyError is a problem that comes with the time to wait.
+// A busyError is a problem with the time to wait.
 type busyError struct {
 	*Problem
 	after time.Duration // zero when the service did not say
@@ -183,13 +183,13 @@ type busyError struct {
 
 func (e *busyError) Unwrap() error { return e.Problem }
 
-// retry says whether and when a request that failed is to be sent again.
+// retry says whether and when to send a failed request again.
 func retry(err error, once bool, wait time.Duration) (time.Duration, bool) {
 	var busy *busyError
 	if errors.As(err, &busy) {
 		return cmp.Or(busy.after, wait), true
 	}
-	// What could not connect was not sent.
+	// If it could not connect, it was not sent.
 	var op *net.OpError
 	return wait, errors.Is(err, ErrUnreachable) && (!once || errors.As(err, &op) && op.Op == "dial")
 }
@@ -227,7 +227,7 @@ func (c *Client) try(ctx context.Context, r request, body []byte) (*http.Respons
 	defer resp.Body.Close()
 	p := c.problem(resp)
 	switch resp.StatusCode {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout: // the last two are of what stands before it
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout: // the last two come from a proxy in front of it
 		return nil, &busyError{p, retryAfter(resp.Header.Get("Retry-After"))}
 	}
 	return nil, p
@@ -245,8 +245,8 @@ func (c *Client) unreachable(err error) error {
 	return fmt.Errorf("%s: %w: %w", c.address, ErrUnreachable, err)
 }
 
-// problem reads what a service answers with an error. What stands before it, such as a
-// proxy, may answer with anything.
+// problem reads the error that a service answers. A proxy in front of it may answer
+// with anything.
 func (c *Client) problem(resp *http.Response) *Problem {
 	p := new(Problem)
 	b, err := io.ReadAll(io.LimitReader(resp.Body, mostProblem))
@@ -318,35 +318,36 @@ func pathOf(parts ...string) string {
 	return path
 }
 
-// Who says whom the client's token stands for, and whom it talks to.
+// Who says who the client's token identifies, and which service answers.
 func (c *Client) Who(ctx context.Context) (Who, error) { return get[Who](ctx, c, nil, "whoami") }
 
-// Submit submits a campaign. The request has a key of its own, so that it makes one campaign
-// however often it must be sent.
+// Submit submits a campaign. The request has its own key, so it makes one campaign however
+// often it is sent.
 func (c *Client) Submit(ctx context.Context, s Submission) (Campaign, error) {
 	var out Campaign
 	r := request{method: http.MethodPost, path: pathOf("campaigns"), body: s, header: http.Header{"Idempotency-Key": {rand.Text()}}}
 	return out, c.do(ctx, r, &out)
 }
 
-// AdmitWorker gives a credential for a worker of the fleet. secret is that of the credential that it has; it
-// is empty where it has none.
+// AdmitWorker returns a credential for a worker of the fleet. secret is that of the worker's
+// current credential, or empty if it has none.
 func (c *Client) AdmitWorker(ctx context.Context, name, secret string) (evotune.FleetAccess, error) {
 	return post[evotune.FleetAccess](ctx, c, NewWorker{name, secret}, "fleet", "workers")
 }
 
-// Fleet is what the service knows of its workers.
+// Fleet returns what the service knows about its workers.
 func (c *Client) Fleet(ctx context.Context) (Fleet, error) {
 	return get[Fleet](ctx, c, nil, "fleet")
 }
 
-// Campaign is one campaign, by its ID or a unique beginning of it, as it is at the moment.
+// Campaign returns one campaign in its current state, by its ID or a unique beginning of
+// it.
 func (c *Client) Campaign(ctx context.Context, id string) (Campaign, error) {
 	return get[Campaign](ctx, c, nil, "campaigns", id)
 }
 
-// Campaigns is a page of the campaigns, the newest first; with a cursor, the page that it is
-// of. State and kernel, if not empty, choose among them.
+// Campaigns returns a page of the campaigns, the newest first; with a cursor, the cursor's
+// page. State and kernel, if not empty, filter them.
 func (c *Client) Campaigns(ctx context.Context, state State, kernel, cursor string) (Page[Campaign], error) {
 	query := url.Values{}
 	for key, value := range map[string]string{"state": string(state), "kernel": kernel, "cursor": cursor} {
@@ -363,43 +364,43 @@ func (c *Client) Change(ctx context.Context, id string, change Change) (Campaign
 	return out, c.do(ctx, request{method: http.MethodPatch, path: pathOf("campaigns", id), body: change}, &out)
 }
 
-// Pause ends a campaign after the candidates in flight, to be resumed.
+// Pause stops a campaign after the candidates in flight; it can be resumed.
 func (c *Client) Pause(ctx context.Context, id string) (Campaign, error) {
 	return post[Campaign](ctx, c, nil, "campaigns", id, "pause")
 }
 
-// Resume goes on with a campaign that is paused or failed.
+// Resume continues a campaign that is paused or failed.
 func (c *Client) Resume(ctx context.Context, id string) (Campaign, error) {
 	return post[Campaign](ctx, c, nil, "campaigns", id, "resume")
 }
 
-// Cancel ends a campaign at once, for good.
+// Cancel ends a campaign at once and permanently.
 func (c *Client) Cancel(ctx context.Context, id string) (Campaign, error) {
 	return post[Campaign](ctx, c, nil, "campaigns", id, "cancel")
 }
 
-// Kernel is a kernel that the service has.
+// Kernel returns a kernel that the service has.
 func (c *Client) Kernel(ctx context.Context, name string) (Kernel, error) {
 	return get[Kernel](ctx, c, nil, "kernels", name)
 }
 
-// Upload gives the service a kernel, which is linted first: the problem lists what was found,
+// Upload sends a kernel to the service, which lints it first: the problem lists the findings,
 // with files and lines.
 func (c *Client) Upload(ctx context.Context, u Upload) (Kernel, error) {
 	return post[Kernel](ctx, c, u, "kernels")
 }
 
-// Judge asks for a judgment of a finished kernel, which is an operation.
+// Judge starts the judgment of a finished kernel, as an operation.
 func (c *Client) Judge(ctx context.Context, j Judge) (Operation, error) {
 	return post[Operation](ctx, c, j, "judge")
 }
 
-// Backup copies the service's store to a path on its machine, which is an operation.
+// Backup copies the service's store to a path on its machine, as an operation.
 func (c *Client) Backup(ctx context.Context, b Backup) (Operation, error) {
 	return post[Operation](ctx, c, b, "backup")
 }
 
-// DownloadBackup gives a copy of the service's store, as [store.ReadBackup] reads it.
+// DownloadBackup returns a copy of the service's store, as [store.ReadBackup] reads it.
 func (c *Client) DownloadBackup(ctx context.Context) (io.ReadCloser, error) {
 	resp, err := c.send(ctx, request{method: http.MethodGet, path: pathOf("backup")})
 	if err != nil {
@@ -408,17 +409,17 @@ func (c *Client) DownloadBackup(ctx context.Context) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// Archive moves finished campaigns to an archive, which is an operation.
+// Archive moves finished campaigns to an archive, as an operation.
 func (c *Client) Archive(ctx context.Context, a Archive) (Operation, error) {
 	return post[Operation](ctx, c, a, "archive")
 }
 
-// Operation is a slow action, as it is at the moment.
+// Operation returns an operation in its current state.
 func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
 	return get[Operation](ctx, c, nil, "operations", id)
 }
 
-// Wait waits for the end of an operation, which it gives.
+// Wait waits for the end of an operation, and returns it.
 func (c *Client) Wait(ctx context.Context, id string) (Operation, error) {
 	for wait := firstWait; ; wait = min(wait*3/2, time.Second) {
 		o, err := c.Operation(ctx, id)
@@ -433,7 +434,8 @@ func (c *Client) Wait(ctx context.Context, id string) (Operation, error) {
 	}
 }
 
-// Importance says which genes mattered in a campaign. It waits while the service computes it.
+// Importance returns which genes mattered in a campaign. It waits while the service computes
+// this.
 func (c *Client) Importance(ctx context.Context, id string, best float64) (evotune.Importance, error) {
 	const all = "1000" // pairs
 	patient := *c
@@ -442,12 +444,12 @@ func (c *Client) Importance(ctx context.Context, id string, best float64) (evotu
 	return get[evotune.Importance](ctx, &patient, query, "campaigns", id, "importance")
 }
 
-// Report gives what a campaign did as the files of a folder.
+// Report returns the report on a campaign as the files of a folder.
 func (c *Client) Report(ctx context.Context, id string) (evotune.Files, error) {
 	return c.folder(ctx, pathOf("campaigns", id, "report"))
 }
 
-// mostFolder bounds what is downloaded, and what it unpacks to, in bytes.
+// mostFolder bounds the size of a download, and of its unpacked files, in bytes.
 const mostFolder = 1 << 30
 
 // folder downloads a folder, without its name.

@@ -12,17 +12,17 @@ import (
 // An Event is one line of `tune run --json`, and the data of one event of a stream: the
 // kind and the fields that docs/events.md lists for it. In a stream the event's id is ID.
 type Event struct {
-	// ID is the number of the event in the store's log that tells it; 0 for a state,
-	// which is not in the log. A client that comes back names the last one that it saw.
+	// ID is the number of the event in the store's log; 0 for a state, which is not in
+	// the log. A client that reconnects names the last one that it saw.
 	ID   uint64    `json:"-"`
 	Kind string    `json:"event" enum:"started,evaluated,measured,paused,continued,budget,searched,warning,finals,stopped,finished,state"`
 	Time time.Time `json:"time"`
-	// Data are the fields, with those above.
+	// Data are the fields, including those above.
 	Data json.RawMessage `json:"-"`
 }
 
-// A Status is the data of the event state, which a stream has whenever state or progress are
-// others, five times a second at most.
+// A Status is the data of the event state, which a stream sends whenever state or progress
+// changes, at most five times a second.
 type Status struct {
 	Kind     string    `json:"event"`
 	Campaign string    `json:"campaign"`
@@ -52,8 +52,8 @@ type Evaluated struct {
 	CostNS time.Duration `json:"cost_ns"`
 }
 
-// Started is the data of the event started, which comes once for each time that somebody
-// began to run the campaign. Workers is zero when nobody does.
+// Started is the data of the event started, which comes once for each time that a
+// process began to run the campaign. Workers is zero when no process runs it.
 type Started = evotune.Started
 
 // An Outcome is the data of the events stopped and finished.
@@ -62,14 +62,14 @@ type Outcome struct {
 	Evaluated int                       `json:"evaluated"`
 	Verdicts  map[evaluator.Verdict]int `json:"verdicts"`
 	Best      *Best                     `json:"best"` // nil when no candidate is valid
-	// PerMinute is the rate of evaluations since the campaign began or was resumed, without
-	// the finals.
+	// PerMinute is the rate of evaluations since the campaign began or was resumed,
+	// excluding the finals.
 	PerMinute float64       `json:"per_minute,omitempty"`
 	Reason    string        `json:"reason"`
 	ElapsedNS time.Duration `json:"elapsed_ns"`
 }
 
-// Best is the best candidate of a campaign that has ended.
+// Best is the best candidate of an ended campaign.
 type Best struct {
 	Candidate string         `json:"candidate"`
 	Genome    map[string]any `json:"genome"`
@@ -77,8 +77,8 @@ type Best struct {
 	evaluator.AllTimes
 	Speedup     float64 `json:"speedup"`
 	Significant bool    `json:"significant"`
-	// Slower says by how much more of its usual time the baseline took in the finals, where
-	// that is unusual (0.2 is 20%): the speedup may be off then.
+	// Slower says by how much longer than usual the baseline took in the finals, if that is
+	// unusual (0.2 is 20%): the speedup may then be off.
 	Slower float64 `json:"slower,omitempty"`
 }
 
@@ -96,19 +96,20 @@ type Pause struct {
 	Reason string `json:"reason"`
 }
 
-// A Warning is the data of the event warning. It is not in the log, so it has no id, and is told
-// only by the process that ran the campaign when it came.
+// A Warning is the data of the event warning. It is not in the log, so it has no id, and only
+// the process that ran the campaign at that time sends it.
 type Warning struct {
 	Campaign string `json:"campaign"`
 	Message  string `json:"message"`
 }
 
-// A Past is the data of the event past, which a stream begins with that tells the past shortly.
-// What follows of events up to Until are beginnings, pauses, ends, the best so far and finals.
+// A Past is the data of the event past, which comes first in a stream that summarizes the past.
+// Of the events up to Until, it is followed by beginnings, pauses, ends, the best so far and
+// finals.
 type Past struct {
 	Campaign string `json:"campaign"`
 	Until    uint64 `json:"until" doc:"The number of the newest event that is summed up."`
-	// Verdicts counts all results; Fresh are those since the campaign was begun or resumed.
+	// Verdicts counts all results; Fresh those since the campaign was begun or resumed.
 	Verdicts map[evaluator.Verdict]int `json:"verdicts"`
 	Fresh    int                       `json:"fresh"`
 }

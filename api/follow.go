@@ -14,25 +14,26 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// A Moment of a campaign in a service: an event as a campaign in this process would tell it,
-// or what becomes of the campaign in the service.
+// A Moment of a campaign in a service: an event as a campaign in this process would send it,
+// or the campaign's state in the service.
 type Moment struct {
-	// ID is the number of the event in the log; 0 for a Status, and for what is told when
-	// it is settled.
+	// ID is the number of the event in the log; 0 for a Status, and for events that are
+	// reported once they are certain.
 	ID uint64
 	// Event is nil for a Status.
 	Event  *evotune.Event
 	Status *Status
 }
 
-// Follow follows a campaign as [Client.Events] does, in the events that
-// evotune.Options.Listen gets, as far as a service tells them. Genomes have spaces of their
-// own. Finished comes once, when the campaign has ended or is paused, and Follow ends then.
+// Follow follows a campaign like [Client.Events], but yields the events that
+// evotune.Options.Listen gets, as far as a service sends them. Each genome has its own
+// space. Finished comes once, when the campaign has ended or is paused, and Follow ends
+// then.
 func (c *Client) Follow(ctx context.Context, id string) iter.Seq2[Moment, error] {
 	return c.follow(ctx, id, false)
 }
 
-// Attach is Follow, and tells shortly what has happened before: beginnings, pauses, the best so
+// Attach is Follow, but first summarizes what has happened: beginnings, pauses, the best so
 // far and the finals.
 func (c *Client) Attach(ctx context.Context, id string) iter.Seq2[Moment, error] {
 	return c.follow(ctx, id, true)
@@ -76,21 +77,21 @@ func (c *Client) follow(ctx context.Context, id string, short bool) iter.Seq2[Mo
 	}
 }
 
-// A follower remembers of a campaign what later events are told with.
+// A follower remembers what later events of a campaign need.
 type follower struct {
 	status   *Status
 	started  *evotune.Started
 	begun    time.Time
 	paused   time.Duration // of this run
 	fresh    int           // results of this run
-	until    uint64        // results until this event are in fresh and verdicts already
+	until    uint64        // results until this event are already in fresh and verdicts
 	verdicts map[evaluator.Verdict]int
 	best     *evotune.Best
-	warned   map[string]bool // what was told after the newest event with a number
-	end      *evotune.Event  // the newest stop or end, which may be gone on from
+	warned   map[string]bool // warnings after the newest event with a number
+	end      *evotune.Event  // the newest stop or end; the campaign may continue after it
 }
 
-// event is an event as a campaign tells it; nil for what is not told at once.
+// event returns an event as a campaign sends it; nil if it is not reported at once.
 func (f *follower) event(e Event) (*evotune.Event, error) {
 	out := &evotune.Event{Time: e.Time.Local()}
 	if f.started == nil && e.Kind != "started" && e.Kind != "past" {
@@ -101,7 +102,7 @@ func (f *follower) event(e Event) (*evotune.Event, error) {
 	}
 	switch e.Kind {
 	case "warning":
-		if f.warned[string(e.Data)] { // told again after the connection was lost
+		if f.warned[string(e.Data)] { // repeated after the connection was lost
 			return nil, nil
 		}
 		f.warned[string(e.Data)] = true
@@ -167,7 +168,7 @@ func (f *follower) event(e Event) (*evotune.Event, error) {
 		f.end = out
 		return nil, nil
 	default:
-		return nil, nil // of a newer service
+		return nil, nil // from a newer service
 	}
 	return out, nil
 }
@@ -204,7 +205,7 @@ func (f *follower) evaluated(e Event) (*evotune.Evaluated, error) {
 	return out, nil
 }
 
-// progress sums the campaign up.
+// progress summarizes the campaign.
 func (f *follower) progress(at time.Time) evotune.Progress {
 	ran := at.Sub(f.begun) - f.paused
 	p := evotune.Progress{Verdicts: maps.Clone(f.verdicts), Best: f.best, Elapsed: f.started.Spent + ran, Remaining: -1}

@@ -11,7 +11,7 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// A Found is a stored candidate as queries print it, with the figures that stand for it.
+// A Found is a stored candidate as queries print it, with its representative figures.
 type Found struct {
 	Candidate string         `json:"candidate"`
 	Campaign  string         `json:"campaign"`
@@ -27,7 +27,7 @@ type Found struct {
 	Fitness   float64        `json:"fitness,omitempty"`
 	Speedup   float64        `json:"speedup,omitempty"`
 	evaluator.Times
-	// Measured says which measurement the figures are of: finals, again or search.
+	// Measured says which measurement the figures are from: finals, again or search.
 	Measured string `json:"measured,omitempty"`
 	Key      string `json:"key,omitempty"`
 	Finalist bool   `json:"finalist"`
@@ -35,13 +35,13 @@ type Found struct {
 	// Significant and Slower are those of the finals that the candidate won.
 	Significant bool    `json:"significant"`
 	Slower      float64 `json:"slower"`
-	// Result is all that was seen of it, and Finals its part in the finals that it was in:
-	// only of a candidate that was asked for by its name.
+	// Result is its whole result, and Finals its part in the finals that it was in. Both
+	// are set only for a candidate that was requested by name.
 	Result *evaluator.Result    `json:"result,omitempty"`
 	Finals *report.FinalistView `json:"finals,omitempty"`
 }
 
-// FoundOf is a stored candidate without its evidence.
+// FoundOf returns a stored candidate without its evidence.
 func FoundOf(c store.Candidate) Found {
 	v := Found{
 		Candidate: c.ID, Campaign: c.Campaign, Kernel: c.Kernel, Shapes: c.Shapes, Device: c.Device,
@@ -58,7 +58,8 @@ func FoundOf(c store.Candidate) Found {
 	return v
 }
 
-// EvidenceOf is a stored candidate with its evidence. The candidate has its payloads.
+// EvidenceOf returns a stored candidate with its evidence. The candidate must have its
+// payloads.
 func EvidenceOf(c store.Candidate) (Found, error) {
 	v := FoundOf(c)
 	if c.Told != nil {
@@ -78,7 +79,7 @@ type Answer struct {
 	Found
 	Backend    string `json:"backend"`
 	DeviceName string `json:"device_name"`
-	// Rule says in words which rule served; DeviceRule, NearestShape and
+	// Rule says in words which rule applied; DeviceRule, NearestShape and
 	// Distance say it for scripts.
 	Rule          string  `json:"rule"`
 	DeviceRule    string  `json:"device_rule"`
@@ -87,7 +88,7 @@ type Answer struct {
 	KernelChanged bool    `json:"kernel_changed"`
 }
 
-// AnswersOf are answers as they are printed.
+// AnswersOf returns answers in printed form.
 func AnswersOf(answers []evotune.Answer) []Answer {
 	out := make([]Answer, len(answers))
 	for i, n := range answers {
@@ -111,7 +112,7 @@ type Match struct {
 	AskedAt    time.Time `json:"asked_at"`
 }
 
-// MatchesOf are the candidates of a selection as they are printed.
+// MatchesOf returns the candidates of a selection in printed form.
 func MatchesOf(s evotune.Selected) []Match {
 	out := make([]Match, len(s.Candidates))
 	for i, c := range s.Candidates {
@@ -121,13 +122,13 @@ func MatchesOf(s evotune.Selected) []Match {
 	return out
 }
 
-// Matches is what meets a condition.
+// Matches are the candidates that meet a condition.
 type Matches struct {
-	// Items are at most as many as were asked for; none where only the number was.
+	// Items are at most as many as requested; none if only the number was requested.
 	Items []Match `json:"items"`
-	// Count is how many there are, Candidates how many were looked at.
+	// Count is how many match, Candidates how many were looked at.
 	Count      int `json:"count"`
 	Candidates int `json:"candidates"`
-	// Genes are those that the condition names.
+	// Genes are the genes that the condition names.
 	Genes []string `json:"genes"`
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// LineageOf is a candidate with its ancestors, each once.
+// LineageOf returns a candidate with its ancestors, each once.
 func LineageOf(root *store.Node) Lineage {
 	var l Lineage
 	at := map[*store.Node]int{}
@@ -20,7 +20,7 @@ func LineageOf(root *store.Node) Lineage {
 		l.Candidates = append(l.Candidates, n.Candidate)
 		l.Parents = append(l.Parents, []int{})
 		for _, p := range n.Parents {
-			j := walk(p) // which may move l.Parents
+			j := walk(p) // this may move l.Parents
 			l.Parents[i] = append(l.Parents[i], j)
 		}
 		return i
@@ -29,7 +29,7 @@ func LineageOf(root *store.Node) Lineage {
 	return l
 }
 
-// Node is the lineage as a store gives it.
+// Node returns the lineage in the store's form.
 func (l Lineage) Node() (*store.Node, error) {
 	if len(l.Candidates) == 0 || len(l.Parents) != len(l.Candidates) {
 		return nil, errors.New("the answer is no lineage")

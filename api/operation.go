@@ -13,7 +13,7 @@ import (
 
 // A Verify asks for a candidate to be judged again, as `tune verify` does.
 type Verify struct {
-	// Tolerance is the relative change of the time that is allowed; nil means 0.05.
+	// Tolerance is the allowed relative change of the time; nil means 0.05.
 	Tolerance *float64 `json:"tolerance,omitempty" minimum:"0" maximum:"10" doc:"Relative change of the time that is allowed. Default: 0.05."`
 	Contents  string   `json:"contents,omitempty" enum:"new,stored" doc:"What it is timed on. Default: new."`
 	Flavour   string   `json:"flavour,omitempty" enum:"release,debug" doc:"debug tells why a candidate was refused, and times nothing. Default: release."`

@@ -11,23 +11,22 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// A Reader answers queries about a service's store with exactly what the [store.Store] would
-// answer.
+// A Reader answers queries about a service's store exactly like the [store.Store].
 type Reader struct {
 	*Client
-	ctx context.Context //nolint:containedctx // evotune.Reader takes none: the queries end with whoever asks
+	ctx context.Context //nolint:containedctx // evotune.Reader takes none: the queries end with their caller
 	who func() (Who, error)
 }
 
 var _ evotune.Reader = (*Reader)(nil)
 
-// Reader asks the service's store, until ctx ends.
+// Reader returns a Reader of the service's store, until ctx ends.
 func (c *Client) Reader(ctx context.Context) *Reader {
 	return &Reader{c, ctx, sync.OnceValues(func() (Who, error) { return c.Who(ctx) })}
 }
 
-// Path is the file of the store, or the address of the service where that may be on another
-// machine.
+// Path returns the file of the store, or the address of the service if that may be on
+// another machine.
 func (r *Reader) Path() string {
 	if !strings.HasPrefix(r.address, "unix:") {
 		return r.address
@@ -39,8 +38,8 @@ func (r *Reader) Path() string {
 	return who.Store
 }
 
-// State is what becomes of a campaign of which the log tells no end. That of a process that
-// runs one campaign and is no service is Searching.
+// State returns the state of a campaign without an end in the log. For a process that runs
+// one campaign and is not a service, it is Searching.
 func (r *Reader) State(id string) (State, error) {
 	who, err := r.who()
 	if err != nil {
@@ -92,7 +91,7 @@ func (r *Reader) Lineage(id string) (*store.Node, error) {
 	return l.Node()
 }
 
-// queryOf is a query as parameters of a URL.
+// queryOf returns a query as URL parameters.
 func queryOf(q store.Query) url.Values {
 	v := url.Values{}
 	for key, value := range map[string]string{"kernel": q.Kernel, "device": q.Device} {

@@ -18,20 +18,20 @@ import (
 const (
 	// mostEvent bounds one event, in bytes: finals have all their samples.
 	mostEvent = 256 << 20
-	// silence is after how long without a sign of life a stream is asked for again.
+	// silence is how long a stream may be silent before it is requested again.
 	silence = 45 * time.Second
 )
 
-// Events follows a campaign: the events of its log after one (0: all of them), then those to
-// come, and its state with its progress between them. When the connection is lost, or the
-// service restarted, it is asked again for what comes after the last one: nothing is left
-// out and nothing told twice, for as long as ctx lives. It ends when the campaign has ended
-// and all of it was told, with ctx, or with an error that will not go away.
+// Events follows a campaign: the events of its log after one (0: all of them), then new ones
+// as they come, and its state with its progress between them. When the connection is lost,
+// or the service restarts, Events requests what follows the last event: no event is lost or
+// repeated until ctx ends. It ends when the campaign has ended and all events were sent,
+// with ctx, or with a permanent error.
 func (c *Client) Events(ctx context.Context, campaign string, after uint64) iter.Seq2[Event, error] {
 	return c.events(ctx, campaign, after, false)
 }
 
-// events is Events; short tells what has happened so far shortly.
+// events is Events; short summarizes what has happened so far.
 func (c *Client) events(ctx context.Context, campaign string, after uint64, short bool) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		wait := firstWait
@@ -77,11 +77,11 @@ type stream struct {
 
 	any     bool // something came
 	ended   bool // the campaign has
-	stopped bool // nobody wants more
+	stopped bool // the caller wants no more
 }
 
-// read reads until the stream ends. The error is an ErrUnreachable if it can be asked for
-// again.
+// read reads until the stream ends. The error is an ErrUnreachable if the stream can be
+// requested again.
 func (s *stream) read(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -112,7 +112,7 @@ func (s *stream) read(ctx context.Context) error {
 			if !errors.Is(err, io.EOF) {
 				return s.client.unreachable(err)
 			}
-			return nil // what was not ended by an empty line is no event
+			return nil // an event without an empty line at its end is incomplete
 		}
 		watch.Reset(silence)
 		key, value, _ := strings.Cut(line, ":")
@@ -142,7 +142,7 @@ func (s *stream) read(ctx context.Context) error {
 	}
 }
 
-// tell gives one event to who follows, once.
+// tell passes one event to the follower, once.
 func (s *stream) tell(id uint64, data []byte) error {
 	e := Event{ID: id, Data: data}
 	if err := json.Unmarshal(data, &e); err != nil {

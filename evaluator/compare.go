@@ -18,7 +18,7 @@ const enoughSamples = 10
 // Compare tests whether a and b differ, by the Mann-Whitney U test of
 // [benchmath.AssumeNothing] at the level [Alpha]: nothing is assumed of the
 // distributions. Samples taken in turns in random order may be compared as
-// they are; what disturbs both alike makes the test say "no difference" more
+// they are: what disturbs both alike makes the test say "no difference" more
 // often, never less. Ratio is the median of a over the median of b. The
 // arguments are not changed.
 func Compare(a, b []float64) Comparison {
@@ -36,7 +36,7 @@ func Compare(a, b []float64) Comparison {
 	}
 	bc := benchmath.AssumeNothing.Compare(sa, sb)
 	c.P = bc.P
-	// An exact result has P 0; a P equal to alpha is benchstat's "differs" too,
+	// An exact result has P 0. For benchstat, a P equal to alpha also means "differs",
 	// but a claim should not rest on equality.
 	c.Significant = bc.P < bc.Alpha
 	if math.IsNaN(c.P) {
@@ -51,10 +51,10 @@ func Compare(a, b []float64) Comparison {
 	return c
 }
 
-// agree takes the significance from a comparison of a with b, or with the baseline where b is nil,
-// in which not every set of processes says which is faster as all of them do together. The test
-// takes samples to be independent, and those of one set are not: where a process came to lie in
-// memory can be worth a tenth of its time. Of six sets that know nothing all agree once in 32 times.
+// agree marks a comparison of a with b, or with the baseline where b is nil, as not significant
+// unless every set of processes agrees with the overall result on which is faster. The test assumes
+// independent samples, and those of one set are not: where a process lies in memory can change its
+// time by a tenth. If there is no difference, six sets all agree by chance once in 32 times.
 func (c *Comparison) agree(a, b []Timing) {
 	var ratios []float64
 	beside := setRatios(b)
@@ -62,7 +62,7 @@ func (c *Comparison) agree(a, b []Timing) {
 		if b != nil && i < len(beside) {
 			r /= beside[i]
 		}
-		if (b == nil || i < len(beside)) && r > 0 && !math.IsInf(r, 1) { // both were measured in it
+		if (b == nil || i < len(beside)) && r > 0 && !math.IsInf(r, 1) { // both were measured in this set
 			ratios = append(ratios, r)
 		}
 	}

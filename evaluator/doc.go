@@ -1,5 +1,5 @@
 // Package evaluator judges candidates: it puts each through the ordeal, stage
-// by stage, and says with what evidence it ended.
+// by stage, and records the verdict with its evidence.
 //
 // # Model
 //
@@ -9,18 +9,18 @@
 // candidate is a [Result]; a Go error means that evotune or the machine failed.
 // Candidates that compile to the same code share one evaluation. At the end
 // [Ordeal.Finals] measures the best again, in fresh processes, and [Compare]
-// says whether what differs is more than noise.
+// says whether a difference is more than noise.
 //
-// All rules are in this package. What runs on which device is the business of a
-// [Lab], which builds, runs and reports, and never judges: evaluator/cpu for
-// this machine's processor, evaluator/cuda for NVIDIA's GPUs. evaluator/replay is
-// an [Evaluator] without a lab, for results from a table. evaluator/backendtest
-// is the suite that all three pass, and docs/ordeal.md walks through the stages.
+// All rules are in this package. A [Lab] handles one kind of device: it builds, runs
+// and reports, and never judges. There is evaluator/cpu for this machine's processor
+// and evaluator/cuda for NVIDIA's GPUs. evaluator/replay is an [Evaluator] without a
+// lab, for results from a table. evaluator/backendtest is the suite that all three
+// pass, and docs/ordeal.md walks through the stages.
 //
-// One timing takes this way: a [Reading] is what a lab saw of one batch, a [Series]
-// those of one contender in one request. The judge pairs readings with the baseline's,
-// decides which count, and keeps them as a [Timing] in the [Result]: that is what is
-// stored, and what every printed figure is computed from again.
+// A timing is made in these steps: a [Reading] is what a lab measured for one batch, a
+// [Series] has the readings of one contender in one request. The judge pairs readings
+// with the baseline's, decides which count, and keeps them as a [Timing] in the
+// [Result]. The Timing is stored, and every printed figure is computed from it.
 //
 // # Caveats
 //

@@ -21,7 +21,7 @@ const (
 	Infeasible Verdict = "infeasible"
 	// Render: the template could not be filled (a missing key, a bad pipeline).
 	Render Verdict = "render"
-	// Compile: the compiler refused it, or gave a diagnostic that blocks.
+	// Compile: the compiler refused it, or gave a blocking diagnostic.
 	Compile Verdict = "compile"
 	// Inspect: the binary lacks a required feature or shows a forbidden one.
 	Inspect Verdict = "inspect"
@@ -122,7 +122,7 @@ type Device struct {
 	Kind string `json:"kind"`
 	// Fingerprint is a short hash over all that identifies the device.
 	Fingerprint string `json:"fingerprint"`
-	// Facts holds what is known of it: cores, caches, instruction sets, driver.
+	// Facts holds what is known about it: cores, caches, instruction sets, driver.
 	Facts map[string]string `json:"facts,omitempty"`
 	// Peaks are the measured ceilings: "f32" and "f64" in FLOP/s per thread
 	// count ("f32/1", "f32/2"), "memory" in bytes/s, "llc" in bytes/s.
@@ -157,8 +157,8 @@ type Result struct {
 	Timings []Timing `json:"timings,omitempty"`
 	// Key identifies everything that could change the result (SHA-256, hex).
 	Key string `json:"key,omitempty"`
-	// Source and Binary are SHA-256 hashes (hex) of what was compiled and of
-	// what came out.
+	// Source and Binary are SHA-256 hashes (hex) of the compiled source and of the
+	// resulting binary.
 	Source string `json:"source,omitempty"`
 	Binary string `json:"binary,omitempty"`
 	// Disturbed says in one line what disturbed the measurement so much that it
@@ -168,7 +168,7 @@ type Result struct {
 	// SharedWith names the genome (canonical encoding) whose evaluation this
 	// result repeats because both compile to the same binary.
 	SharedWith string `json:"shared_with,omitempty"`
-	// Host names the worker that evaluated it; empty where evotune did so itself.
+	// Host names the worker that evaluated it; empty if evotune did so itself.
 	Host string `json:"host,omitempty"`
 }
 
@@ -217,17 +217,17 @@ type Evidence struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// MachineCode is the check whose detail names the code that was judged, and its launch, where
-// an export has to find the same again.
+// MachineCode is the check whose detail names the judged code and its launch, so that an
+// export can check that it has the same.
 const MachineCode = "machine code"
 
 // A Timing holds the samples of one candidate at one shape that count. Samples
 // and baseline samples are paired: entry i of both was taken back to back.
 type Timing struct {
 	Shape string `json:"shape"`
-	// SamplesNS and BaselineNS are nanoseconds per launch, one per batch: what was
-	// claimed or, where evotune's clock and the kernel's accounting do not confirm
-	// the claim, what passed.
+	// SamplesNS and BaselineNS are nanoseconds per launch, one per batch: the claimed
+	// time or, if evotune's clock and the operating system's accounting do not confirm
+	// it, the time that passed.
 	SamplesNS  []float64 `json:"samples_ns"`
 	BaselineNS []float64 `json:"baseline_ns"`
 	// PerSet is how many of the samples are of each set of processes, in their order; nil
@@ -243,23 +243,23 @@ type Timing struct {
 	Ratio float64 `json:"ratio"`
 	// Spread is the relative interquartile range of the samples.
 	Spread float64 `json:"spread"`
-	// FloorNS is the time below which no launch on this device can be.
+	// FloorNS is the shortest time that a launch on this device can take.
 	FloorNS float64 `json:"floor_ns,omitempty"`
 	// Stopped says why sampling ended: "precise", "slower", "limit".
 	Stopped string `json:"stopped"`
-	// Discarded counts the pairs that were taken and are not among the samples.
+	// Discarded counts the pairs that were taken but are not among the samples.
 	Discarded int `json:"discarded,omitempty"`
 	// Conditions is what else the machine did while this was measured.
 	Conditions *Conditions `json:"conditions,omitempty"`
-	// Pools are the seeds of the contents that were launched on, one for each set of
-	// processes. They are drawn in secret for each, and no part of a result's key.
+	// Pools are the seeds of the contents that the launches used, one for each set of
+	// processes. Each is drawn in secret, and is not part of a result's key.
 	Pools []string `json:"pools,omitempty"`
 }
 
-// Conditions is what else a machine did during a measurement. A field that could
+// Conditions is what else a machine did during a measurement. A value that could
 // not be read is zero.
 type Conditions struct {
-	// Cores is how many cores a candidate may use at once; zero where that is not known.
+	// Cores is how many cores a candidate may use at once; zero if unknown.
 	Cores int `json:"cores,omitempty"`
 	// Steal is the share of the cores' time that the hypervisor gave to others.
 	Steal float64 `json:"steal,omitempty"`
@@ -267,8 +267,8 @@ type Conditions struct {
 	// the share of the wall time in which some process waited for a core.
 	Busy     float64 `json:"busy,omitempty"`
 	Pressure float64 `json:"pressure,omitempty"`
-	// WaitedNS is how long the measured processes were ready to run and had no
-	// core, Preempted how often one was taken from them.
+	// WaitedNS is how long the measured processes were ready to run but had no core,
+	// Preempted how often they lost one.
 	WaitedNS  float64 `json:"waited_ns,omitempty"`
 	Preempted int     `json:"preempted,omitempty"`
 	// ClockMHz and MemoryClockMHz are the device's clocks, PowerWatts and
@@ -281,14 +281,14 @@ type Conditions struct {
 	// Others names the other processes that used the device ("python3 (pid
 	// 812), 97% of the GPU").
 	Others []string `json:"others,omitempty"`
-	// OthersShare is the share of the device that the busiest of them used, where
+	// OthersShare is the share of the device that the busiest of them used, if
 	// that was enough to disturb.
 	OthersShare float64 `json:"others_share,omitempty"`
 	// Disturbed says in one line, for people, what disturbs measurements now;
 	// empty when the machine is calm.
 	Disturbed string `json:"disturbed,omitempty"`
-	// Unknown says that the lab's own candidates left no time to look at the device, as
-	// Disturbed says, too.
+	// Unknown says that the lab's own candidates left no time to check the device.
+	// Disturbed says so, too.
 	Unknown bool `json:"unknown,omitempty"`
 }
 
@@ -299,10 +299,10 @@ type Finals struct {
 	// Winner indexes Entries; -1 when no finalist survived the finals.
 	Winner int `json:"winner"`
 	// VsBaseline and VsRunnerUp test the winner. VsRunnerUp is nil when there
-	// was one finalist only.
+	// was only one finalist.
 	VsBaseline *Comparison `json:"vs_baseline,omitempty"`
 	VsRunnerUp *Comparison `json:"vs_runner_up,omitempty"`
-	// Host names the worker that held them, as in Result.
+	// Host names the worker that ran them, as in Result.
 	Host string `json:"host,omitempty"`
 }
 
@@ -311,12 +311,12 @@ type Finalist struct {
 	Genome  genome.Genome `json:"genome"`
 	Verdict Verdict       `json:"verdict"`
 	Reason  string        `json:"reason,omitempty"`
-	// Fitness is that of the fresh samples, over the tuned shapes.
+	// Fitness is computed from the fresh samples, over the tuned shapes.
 	Fitness float64  `json:"fitness,omitempty"`
 	Timings []Timing `json:"timings,omitempty"`
 	// HeldOut are timings at shapes that were not tuned for.
 	HeldOut []Timing `json:"held_out,omitempty"`
-	// Evidence is what else the finals saw, such as a profile.
+	// Evidence is what else the finals found, such as a profile.
 	Evidence []Evidence `json:"evidence,omitempty"`
 }
 
@@ -325,7 +325,7 @@ type Comparison struct {
 	// Ratio is the center of (first time / second time); below 1 the first is
 	// faster.
 	Ratio float64 `json:"ratio"`
-	// P is the p-value of the test; Alpha the threshold it was held against.
+	// P is the p-value of the test; Alpha the threshold that it was compared with.
 	P     float64 `json:"p"`
 	Alpha float64 `json:"alpha"`
 	// Significant says whether the difference is more than noise.
@@ -340,33 +340,33 @@ type Comparison struct {
 // A Plan is one problem to be judged on one device.
 type Plan struct {
 	Definition *kernels.Definition
-	// Implementations are those whose genomes may be asked for; the backend
+	// Implementations are those whose genomes may be evaluated; the backend
 	// must be able to run all of them.
 	Implementations []*kernels.Implementation
-	// Tune are the shapes that are benchmarked; Verify those that parity sees
-	// besides; Sanitize the small one that sanitizers run on, where an implementation does
-	// not declare another (see [kernels.Implementation.SanitizeShape]).
+	// Tune are the shapes that are benchmarked; Verify those that parity also checks;
+	// Sanitize the small one that sanitizers run on, unless an implementation declares
+	// another (see [kernels.Implementation.SanitizeShape]).
 	Tune, Verify []kernels.Shape
 	Sanitize     kernels.Shape
-	// SanitizeAlso are further small shapes. Sanitizers run on them, and on Sanitize where
-	// they did not, in the finals.
+	// SanitizeAlso are further small shapes. In the finals, sanitizers run on them, and on
+	// Sanitize if they have not yet.
 	SanitizeAlso []kernels.Shape
 	// Seed makes the data. Parity derives its several seeds from it.
 	Seed uint64
 	// Samples bounds the pairs of samples per shape on a calm machine, and
-	// SampleTime the time spent on them; a least number is taken whatever they
-	// cost. FinalsSamples is the number of rounds of the finals. Zero means what
-	// is usual on the kind of device: 20, a second (50 ms on a GPU), and 20 (30).
+	// SampleTime the time spent on them; a minimum number is always taken.
+	// FinalsSamples is the number of rounds of the finals. Zero means the default for
+	// the kind of device: 20, a second (50 ms on a GPU), and 20 (30).
 	Samples       int
 	SampleTime    time.Duration
 	FinalsSamples int
-	// Pools, as in Timing, has the timings launch on contents that were drawn before;
+	// Pools, as in Timing, makes timings reuse contents that were drawn before;
 	// empty draws new ones.
 	Pools []string
-	// Debug judges candidates, and not the baseline, in the debug flavour:
-	// compiled without optimization, with debugging information and with their
-	// asserts alive. Nothing is asked of the binary, the sanitizers look at what
-	// failed parity as well, and nothing is timed.
+	// Debug judges candidates, but not the baseline, in the debug flavor: compiled
+	// without optimization, with debugging information and with asserts enabled. The
+	// binary has no requirements to meet, the sanitizers also run on what failed
+	// parity, and nothing is timed.
 	Debug bool
 }
 
@@ -385,21 +385,21 @@ type Backend interface {
 // Usage() Usage.
 type Usage struct {
 	// Measuring is the share of the wall time, since the lab was opened, that
-	// its devices spent in timed work: launches that were measured, and nothing
-	// else. Reserved is the share in which a device was kept free for them.
+	// its devices spent on measured launches, and nothing else. Reserved is the share
+	// in which a device was kept free for them.
 	Measuring float64 `json:"measuring"`
 	Reserved  float64 `json:"reserved"`
-	// Stages counts the candidates in each stage now, those that wait for a
-	// compiler, a worker or the device included.
+	// Stages counts the candidates in each stage now, including those that wait for a
+	// compiler, a worker or the device.
 	Stages map[Stage]int `json:"stages,omitempty"`
 	// Waiting counts those of them that wait, by what they wait for: "compiler",
 	// "parity", "timing", "memcheck".
 	Waiting map[string]int `json:"waiting,omitempty"`
 }
 
-// An Outcome is what one stage says of one candidate.
+// An Outcome is the result of one stage for one candidate.
 type Outcome struct {
-	// Verdict is empty when the stage was passed. It is Infrastructure, with
+	// Verdict is empty when the candidate passed the stage. It is Infrastructure, with
 	// Disturbed, when the machine disturbed a measurement so much that it did not
 	// settle.
 	Verdict   Verdict

@@ -4,15 +4,15 @@ import "strings"
 
 // A Feature is an instruction set that a compiler uses only when told to.
 type Feature struct {
-	// Name is that of gcc's __builtin_cpu_supports.
+	// Name is the one that gcc's __builtin_cpu_supports takes.
 	Name string
 	// Macro is defined by compilers that may use it; Flag allows it.
 	Macro, Flag string
 }
 
-// Features lists the instruction sets of x86-64 that change what compilers make
-// of kernels. F16C, LZCNT and MOVBE come with every processor that has AVX2, and
-// not every compiler can ask for them.
+// Features lists the instruction sets of x86-64 that change the code that compilers
+// generate for kernels. F16C, LZCNT and MOVBE come with every processor that has AVX2,
+// and not every compiler can test for them.
 func Features() []Feature {
 	names := []string{
 		"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "fma", "bmi", "bmi2",

@@ -11,7 +11,7 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// A finalist's part in the finals, while they last.
+// A contender is a finalist while the finals run.
 type contender struct {
 	Artifact
 	entry   *Finalist
@@ -27,8 +27,8 @@ func (c *contender) lose(o Outcome) {
 }
 
 // Duel implements stages. It uses several sets of fresh processes, one after the
-// other. In each set every contender is timed at every shape, and in each round
-// once, in random order, beside the baseline. A contender that seems impossible,
+// other. In each set every contender is timed at every shape: once in each round, in
+// random order, beside the baseline. A contender that seems impossible,
 // or was disturbed so much that its time is unknown, is timed once more alone.
 func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]Finalist, error) {
 	entries := make([]Finalist, len(bins))
@@ -79,9 +79,9 @@ func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]Finalist, error) {
 	return entries, j.profile(ctx, all)
 }
 
-// sanitizeFinalists launches those that are still in under every tool at the sanitize
-// shapes that the search has left out, and removes those with a finding: what wins was
-// looked at as far as the definition asks for.
+// sanitizeFinalists launches the remaining contenders under every tool at the sanitize
+// shapes that the search left out, and removes those with a finding. So the winner has
+// been checked at every shape that the definition asks for.
 func (j *judge) sanitizeFinalists(ctx context.Context, all []*contender) error {
 	for _, c := range all {
 		shapes := j.unsearched(c.Artifact)
@@ -89,7 +89,7 @@ func (j *judge) sanitizeFinalists(ctx context.Context, all []*contender) error {
 			continue
 		}
 		out, err := j.launches(ctx, c.Artifact, shapes)
-		// What was measured is not measured again for it.
+		// A retry does not repeat the measurements.
 		for try := 0; err != nil && ctx.Err() == nil && try < infrastructureRetries && !errors.Is(err, ErrClosed); try++ {
 			out, err = j.launches(ctx, c.Artifact, shapes)
 		}
@@ -119,7 +119,7 @@ func (j *judge) sanitizeFinalists(ctx context.Context, all []*contender) error {
 }
 
 // settle judges the readings of a contender and makes its timings. The outcome
-// has a verdict when one of them is not credible. Again says that this is the
+// has a verdict when a timing is not credible. Again says that this is the
 // second measurement.
 func (j *judge) settle(ctx context.Context, c *contender, again bool) (Outcome, error) {
 	c.entry.Timings, c.entry.HeldOut = nil, nil
@@ -162,7 +162,7 @@ func (j *judge) settle(ctx context.Context, c *contender, again bool) (Outcome, 
 	return Outcome{}, nil
 }
 
-// errAgain says that a set of processes was lost to a contender that is out now.
+// errAgain says that a contender, which is out now, ended a set of processes.
 var errAgain = errors.New("a process of the finals was lost")
 
 // duel runs all sets of processes. A contender that crashes is out; the others continue.
@@ -204,7 +204,7 @@ func (j *judge) duel(ctx context.Context, all []*contender) error {
 	return nil
 }
 
-// alone times one contender with the baseline, to see whether it is the one that
+// alone times one contender with the baseline, to find out whether it
 // ends processes.
 func (j *judge) alone(ctx context.Context, c *contender) error {
 	kept := c.tallies
@@ -223,8 +223,7 @@ func (j *judge) alone(ctx context.Context, c *contender) error {
 	return err
 }
 
-// note adds what sets of processes say at their end; what several say alike is
-// said once.
+// note adds what sets of processes report at their end, without duplicates.
 func (c *contender) note(notes []Evidence) {
 	for _, e := range notes {
 		if !slices.Contains(c.entry.Evidence, e) {
@@ -233,8 +232,8 @@ func (c *contender) note(notes []Evidence) {
 	}
 }
 
-// duelOnce runs the rounds of one set of processes, number set. What a lost set
-// has measured does not count.
+// duelOnce runs the rounds of one set of processes, number set. The measurements of a
+// lost set do not count.
 func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err error) {
 	artifacts := make([]Artifact, len(alive))
 	for i, c := range alive {
@@ -362,7 +361,7 @@ func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, a
 				continue
 			}
 			c := t.count()
-			if chance := c.chance(); chance >= guilt { // else more rounds change nothing
+			if chance := c.chance(); chance >= guilt { // below that, more rounds change nothing
 				fewest = min(fewest, len(c.samples))
 				doubtful = doubtful || chance < doubt || c.early()
 			}
@@ -387,7 +386,7 @@ func (j *judge) tooShort(tallies []*tally) bool {
 	return false
 }
 
-// profile adds the counters of the device to the finalists that are still in, and
+// profile adds the device's counters to the remaining finalists, and
 // removes those that break a bound of their definition. A profiler that does not
 // work is noted in the evidence and fails no finalist.
 func (j *judge) profile(ctx context.Context, all []*contender) error {
@@ -415,9 +414,9 @@ func (j *judge) profile(ctx context.Context, all []*contender) error {
 	return nil
 }
 
-// holdProfile compares a finalist's readings with the bounds of its definition:
-// a row for each, and the reason of the first that is broken; "" when none is.
-// A counter that could not be read breaks no bound and is "not run".
+// holdProfile compares a finalist's readings with the bounds of its definition. It
+// returns a row for each bound, and the reason for the first broken one; "" when there
+// is none. A counter that could not be read breaks no bound and is "not run".
 func holdProfile(bounds []kernels.Bound, readings []Evidence) (rows []Evidence, reason string) {
 	for _, b := range bounds {
 		i := slices.IndexFunc(readings, func(e Evidence) bool { return e.Check == b.Counter })

@@ -25,7 +25,8 @@ var (
 	ErrControl = errors.New("negative control passes")
 	// ErrBaseline: the baseline fails the ordeal.
 	ErrBaseline = errors.New("the baseline fails")
-	// ErrUnwritten: the reference leaves so much unwritten that comparisons prove little.
+	// ErrUnwritten: the reference leaves so much of an output unwritten that comparisons
+	// prove little.
 	ErrUnwritten = errors.New("the reference leaves most of an output unwritten")
 )
 
@@ -42,14 +43,14 @@ type judge struct {
 	tuned   map[string]bool // by shape
 
 	// What was proven when the problem was opened, by shape: the baseline, and
-	// what one launch of it takes.
+	// how long one launch of it takes.
 	baseline map[string]Artifact
 	usual    map[string]time.Duration
-	// further names the edge-case contents. silent has the checks with them that
-	// prove nothing, with the reason: the baseline's error is too large there.
+	// further names the edge-case contents. silent has the checks that prove nothing
+	// with them, and the reason: the baseline's error is too large there.
 	further []string
 	silent  map[string]string
-	kept    string // the inputs that edge-case contents leave as they are, for people
+	kept    string // the inputs that edge-case contents leave unchanged, for people
 }
 
 // newJudge tests what all verdicts depend on, the tolerance and the baseline, and
@@ -120,7 +121,8 @@ const sameAnswer = 1e-12
 // proveControls tests the tolerance: every negative control must exceed it at
 // every shape where the control is wrong, and be wrong at one shape or more.
 func (j *judge) proveControls(ctx context.Context) error {
-	// Tuned shapes come last. Without the rule they are asked where no other can be computed.
+	// Tuned shapes come last. Without the rule they are used only if no other can be
+	// computed.
 	var shapes []kernels.Shape
 	var names []string
 	for i, s := range j.shapes() {
@@ -172,8 +174,8 @@ func unwritten(outputs []Output) string {
 	return ""
 }
 
-// Surplus says that a baseline writes what the reference leaves unwritten; "" where it does
-// not. Timed launches are compared with the baseline: what it leaves is passed over there,
+// Surplus says that a baseline writes what the reference leaves unwritten; "" if it does
+// not. Timed launches are compared with the baseline: what it leaves unwritten is skipped,
 // and what it writes would count for them, and for the scale of the error, too.
 func Surplus(outputs []Output) string {
 	for _, o := range outputs {
@@ -240,8 +242,8 @@ func (j *judge) proveBaseline(ctx context.Context) error {
 	return nil
 }
 
-// sanitizeBaseline remembers a baseline that passed: the same code under the
-// same tools passes again.
+// sanitizeBaseline remembers a baseline that passed: the same code passes again under
+// the same tools.
 func (j *judge) sanitizeBaseline(ctx context.Context, a Artifact) (Outcome, error) {
 	sum := sha256.Sum256([]byte("baseline 2\n" + a.Key + "\n" + a.Hash + "\n" + strings.Join(j.lab.Sanitizers(), " ")))
 	key := hex.EncodeToString(sum[:])
@@ -284,9 +286,9 @@ func fault(err error, check string, evidence []Evidence) (Outcome, error) {
 	return out, nil
 }
 
-// twice calls a function again when its process was lost, where a second loss is
-// the candidate's fault, and when it did not answer in time while the machine was
-// disturbed: then it has patience times as long.
+// twice calls a function again when its process was lost; a second loss is the
+// candidate's fault. It also calls it again, with patience times the time limit, when
+// it did not answer in time while the machine was disturbed.
 func (j *judge) twice(ctx context.Context, do func(patience time.Duration) error) error {
 	err := do(1)
 	var lost *Lost
@@ -458,7 +460,7 @@ func (j *judge) Inspect(ctx context.Context, a Artifact) (Outcome, error) {
 }
 
 // limit is how long a launch or a batch may take at a shape before it counts as
-// hanging: far longer than the baseline takes. Zero leaves it to the lab.
+// hanging: far longer than the baseline takes. Zero means the lab's limit.
 func (j *judge) limit(s kernels.Shape) time.Duration {
 	t, ok := j.usual[s.Name]
 	if !ok {
@@ -474,15 +476,15 @@ func (j *judge) Parity(ctx context.Context, a Artifact) (Outcome, error) {
 	return out, err
 }
 
-// A performance is what parity has seen, by shape: how long a launch took, and the
+// A performance is what parity measured, by shape: how long a launch took, and the
 // largest error of each output on the declared data.
 type performance struct {
 	took   map[string]time.Duration
 	errors map[string]map[string]float64
 }
 
-// parity also returns what it has seen. Edge-case contents on which the baseline
-// is wrong are silent from then on.
+// parity also returns what it measured. If the baseline is wrong on some edge-case
+// contents, these are not compared from then on.
 func (j *judge) parity(ctx context.Context, a Artifact, baseline bool) (out Outcome, p performance, err error) {
 	check := "load"
 	err = j.twice(ctx, func(patience time.Duration) error {
@@ -504,7 +506,7 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 	closed := false
 	defer func() {
 		if !closed {
-			_, _ = s.Close() // what went wrong is known already
+			_, _ = s.Close() // the cause is already known
 		}
 	}()
 	note := func(e Evidence) { out.Evidence = append(out.Evidence, e) }
@@ -598,7 +600,7 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 	return err
 }
 
-// limits is the largest error of each output that passes.
+// limits has the largest error that passes, by output.
 type limits map[string]float64
 
 // limitsOf returns the limits for the outputs of timed launches.
@@ -610,8 +612,8 @@ func (j *judge) limitsOf(t *tally) limits {
 }
 
 // againstBaseline returns the limits for outputs that are compared with the baseline's.
-// Its own error is added, since on other contents than parity's it may be somewhat
-// larger than it was there.
+// They include twice the baseline's own error in parity, since it may be somewhat
+// larger on other contents.
 func (j *judge) againstBaseline(s kernels.Shape) limits {
 	l := limits{}
 	for name, tolerance := range j.tolerance {
@@ -620,7 +622,7 @@ func (j *judge) againstBaseline(s kernels.Shape) limits {
 	return l
 }
 
-// wrong says what is wrong with an observation of launches; empty when nothing is.
+// wrong says what is wrong with an observation of launches; empty if it is right.
 func (l limits) wrong(o Observation, threads int) (Verdict, string) {
 	switch {
 	case o.Guard != "":
@@ -647,8 +649,8 @@ func (l limits) wrong(o Observation, threads int) (Verdict, string) {
 // wrongOutput judges one output; empty when it is right.
 func (l limits) wrongOutput(o Output) string { return WrongOutput(o, l[o.Name]) }
 
-// WrongOutput says what is wrong with an output whose error may be so large, as a share of the
-// reference's scale; empty when it is right.
+// WrongOutput says what is wrong with an output; empty when it is right. Limit is the largest
+// allowed error, as a share of the reference's scale.
 func WrongOutput(o Output, limit float64) string {
 	switch {
 	case o.Unwritten > 0:
@@ -686,8 +688,8 @@ func finite(x float64) float64 {
 	return x
 }
 
-// Sanitize implements stages. What is not optimized meets no finals, and so gets all at
-// once.
+// Sanitize implements stages. A debug build meets no finals, so it runs at all shapes
+// at once.
 func (j *judge) Sanitize(ctx context.Context, a Artifact) (Outcome, error) {
 	at, rest := j.searched(a), j.unsearched(a)
 	shapes := []kernels.Shape{at}
@@ -712,7 +714,7 @@ func (j *judge) searched(a Artifact) kernels.Shape {
 	return j.plan.Sanitize
 }
 
-// searchedAt names that shape, or says that the artifact cannot compute it.
+// searchedAt names that shape, or "none" if the artifact cannot compute it.
 func (j *judge) searchedAt(a Artifact) string {
 	s := j.searched(a)
 	if a.Sanitize.Name == "" && a.Unsupported[s.Name] != "" {
@@ -724,8 +726,8 @@ func (j *judge) searchedAt(a Artifact) string {
 	return s.Name
 }
 
-// unsearched lists the sanitize shapes that an artifact can compute and the search does not
-// launch it at, or not the whole of it.
+// unsearched lists the sanitize shapes that an artifact can compute and at which the search
+// launches only a part of it or nothing.
 func (j *judge) unsearched(a Artifact) (rest []kernels.Shape) {
 	for _, s := range slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.SanitizeAlso) {
 		if !alike(s, j.searched(a)) && a.Unsupported[s.Name] == "" {
@@ -735,7 +737,8 @@ func (j *judge) unsearched(a Artifact) (rest []kernels.Shape) {
 	return rest
 }
 
-// alike tells launches by dimensions and blocks: a shape of a genome's own may have any name.
+// alike compares launches by dimensions and blocks: a shape of a genome's own may have any
+// name.
 func alike(a, b kernels.Shape) bool { return a.Blocks == b.Blocks && maps.Equal(a.Dims, b.Dims) }
 
 func shapeNames(list []kernels.Shape) string {
@@ -746,8 +749,8 @@ func shapeNames(list []kernels.Shape) string {
 	return strings.Join(names, ", ")
 }
 
-// sanitize launches an artifact under every tool at some shapes, and says what is not
-// looked at.
+// sanitize launches an artifact under every tool at some shapes, and notes what is not
+// checked.
 func (j *judge) sanitize(ctx context.Context, a Artifact, shapes ...kernels.Shape) (Outcome, error) {
 	all, err := j.launches(ctx, a, shapes)
 	if err != nil {
@@ -765,8 +768,8 @@ func (j *judge) sanitize(ctx context.Context, a Artifact, shapes ...kernels.Shap
 	return all, nil
 }
 
-// launches launches an artifact under every tool at some shapes. A tool that has found
-// something is done.
+// launches launches an artifact under every tool at some shapes. A tool stops at its
+// first finding.
 func (j *judge) launches(ctx context.Context, a Artifact, shapes []kernels.Shape) (all Outcome, err error) {
 	tools := j.lab.Sanitizers()
 	outcomes := make([]Outcome, len(tools))
@@ -812,7 +815,7 @@ func (j *judge) launch(ctx context.Context, a Artifact, tool string, s kernels.S
 		f, err = j.lab.Launch(ctx, a, tool, s)
 		return err
 	})
-	where := "" // part of the reason, but for the usual shape in the search
+	where := "" // part of the reason, except for the usual shape in the search
 	if tool != Schedules && (a.Sanitize.Name != "" || !alike(s, j.plan.Sanitize)) {
 		where = "at shape " + s.Name + ": "
 	}

@@ -14,13 +14,13 @@ import (
 )
 
 // A tally is what is known about one contender's time at one shape: every pair of
-// readings that was taken, and what else was observed.
+// readings, and what else was observed.
 type tally struct {
 	rules   *rules
 	shape   kernels.Shape
 	threads int // of the candidate
 	base    int // of the baseline
-	// patience is how many times as long as usual the candidate has to answer.
+	// patience multiplies the candidate's usual time limit.
 	patience time.Duration
 	pairs    []pair
 	set      int // of processes, in the finals
@@ -38,7 +38,7 @@ type pair struct {
 	set                 int // of processes
 }
 
-// merge adds what was sampled of the same contender in other processes.
+// merge adds the samples of the same contender from other processes.
 func (t *tally) merge(u *tally) {
 	t.pairs = append(t.pairs, u.pairs...)
 	t.sets = max(t.sets, u.sets)
@@ -50,7 +50,7 @@ func (t *tally) merge(u *tally) {
 	t.pools = append(t.pools, u.pools...)
 }
 
-// everySet says whether each of so many sets of processes has taken pairs.
+// everySet says whether each of the sets of processes has taken pairs.
 func (t *tally) everySet(sets int) bool {
 	for set := range sets {
 		if !slices.ContainsFunc(t.pairs, func(p pair) bool { return p.set == set }) {
@@ -60,7 +60,7 @@ func (t *tally) everySet(sets int) bool {
 	return true
 }
 
-// add takes what a session has sampled of a contender.
+// add adds a session's samples of a contender.
 func (t *tally) add(s Series, of Sampled) {
 	if of.Pool != "" && !slices.Contains(t.pools, of.Pool) {
 		t.pools = append(t.pools, of.Pool)
@@ -114,7 +114,7 @@ func (o Output) badness() float64 {
 	return o.Error
 }
 
-// merge adds what was seen later.
+// merge adds later conditions.
 func (c *Conditions) merge(d Conditions) {
 	c.Cores = max(c.Cores, d.Cores)
 	c.Steal, c.Busy, c.Pressure = max(c.Steal, d.Steal), max(c.Busy, d.Busy), max(c.Pressure, d.Pressure)
@@ -134,20 +134,20 @@ func (c *Conditions) merge(d Conditions) {
 	}
 }
 
-// exact says whether the kernel's accounting alone determines how long a reading
-// took: it is one thread's processor time, which contains everything that the
+// exact says whether the operating system's accounting alone determines how long a
+// reading took: it is one thread's processor time, which contains everything that the
 // thread does. With several declared threads perhaps only one works, and they can
 // make each other wait; then evotune's clock counts.
 func (r Reading) exact(threads int) bool { return threads <= 1 && r.CPUNS > 0 }
 
 // elsewhere says that the candidate ran on another device than evotune's clock:
-// the process that launched it may have waited for a core, the candidate did not.
+// the process that launched it may have waited for a core, but the candidate did not.
 func (r Reading) elsewhere() bool { return !(r.CPUNS > 0) }
 
 // passed is how long a batch took, in nanoseconds, by clocks that a candidate
 // cannot forge, including the time to start it and to learn of its end. When
-// exact, waits for a core are subtracted. So they are for a device, where the
-// wait may overlap with the device's work: the result is then a lower bound.
+// exact, waits for a core are subtracted. They are also subtracted for a device, where
+// the wait may overlap with the device's work: the result is then a lower bound.
 // Parallel is how many threads can have worked at once.
 func (r Reading) passed(parallel int, exact bool) float64 {
 	if exact || r.elsewhere() {
@@ -176,13 +176,13 @@ const (
 	// short: it claims less. Its clock was tampered with, work was done outside
 	// of the timed region, or it waited for a core there.
 	short
-	// worked: it claims less than the processor time, which no wait explains.
+	// worked: it claims less than the processor time, which waiting does not explain.
 	worked
 	// long: it claims more, since it waited for a core within the timed region.
 	long
 )
 
-// parallel is how many of so many declared threads can work at once.
+// parallel is how many of the declared threads can work at once.
 func (t *tally) parallel(threads int) int {
 	if t.seen.Cores > 0 {
 		threads = min(threads, t.seen.Cores)
@@ -190,7 +190,7 @@ func (t *tally) parallel(threads int) int {
 	return max(threads, 1)
 }
 
-// usual is what the baseline, which is evotune's own, shows about the machine in
+// usual is what the trusted baseline shows about the machine in
 // this measurement: how much of the elapsed time an honest reading leaves
 // unclaimed, and in which share of its readings it waited for a core.
 func (t *tally) usual() (open, taken float64) {
@@ -203,13 +203,13 @@ func (t *tally) usual() (open, taken float64) {
 		}
 		exact := p.baseline.exact(t.base)
 		if !exact {
-			// What it waited for a core before the timed region is in most of them.
+			// Most of these include a wait for a core before the timed region.
 			at, most = 0.1, mostOpen
 		}
 		left = append(left, p.baseline.passed(t.parallel(t.base), exact)-p.baseline.NS*float64(p.baseBatch))
 	}
 	if len(left) < 3 {
-		return 0, taken // one that the hypervisor disturbed may be among two
+		return 0, taken // one of two may have been disturbed by the hypervisor
 	}
 	slices.Sort(left)
 	return math.Min(math.Max(0, Quantile(left, at)), most), taken
@@ -217,7 +217,7 @@ func (t *tally) usual() (open, taken float64) {
 
 // hold compares the time that a reading claims with the time that passed, less
 // what the baseline leaves unclaimed, and returns the latter per launch. More is
-// the number of launches that the baseline's batch does not have.
+// how many launches more than the baseline's batch it has.
 func (t *tally) hold(r Reading, batch, more, threads int, exact bool, open float64) (claim, float64) {
 	claimed := r.NS * float64(batch)
 	seen := r.passed(t.parallel(threads), exact) - open
@@ -234,8 +234,8 @@ func (t *tally) hold(r Reading, batch, more, threads int, exact bool, open float
 	return how, seen / float64(batch)
 }
 
-// tells says whether a reading shows if its clock is right. Where waits for a core
-// are subtracted, a long wait may have been within the timed region or outside.
+// tells says whether a reading shows if its clock is right. If waits for a core are
+// subtracted, a long wait may have been inside or outside the timed region.
 func (r Reading) tells(batch int, how claim, exact bool) bool {
 	if !exact && !r.elsewhere() {
 		return true
@@ -247,9 +247,9 @@ func (r Reading) tells(batch int, how claim, exact bool) bool {
 type count struct {
 	samples, baseline []float64 // of the pairs that count
 	perSet            []int     // how many of these are of each set of processes
-	// confirmed of told readings are confirmed, of those that can tell whether
-	// their clock is right; base and baseTold say the same of the baseline, under
-	// the rule for the candidate.
+	// told counts the readings that show whether their clock is right, confirmed those
+	// of them that are confirmed; base and baseTold are the same for the baseline,
+	// under the rule for the candidate.
 	confirmed, told, base, baseTold int
 	// longer is how many times as long as the baseline's a reading is because the
 	// candidate is slower; 1 when it is not.
@@ -261,15 +261,15 @@ type count struct {
 
 // count evaluates the pairs. A claim that is confirmed counts unchanged.
 //
-// Where the kernel's accounting is exact, every pair counts: a claim that is
-// too short or too long is replaced by what passed. Whatever a candidate does
+// If the operating system's accounting is exact, every pair counts: a claim that is too
+// short or too long is replaced by the time that passed. Whatever a candidate does
 // to its readings, it cannot choose which of them count.
 //
 // Otherwise a reading whose claim is too short may have waited for a core. As many
 // are dropped as the baseline has; the others count with the whole elapsed time, so
-// that a candidate cannot lose its bad readings this way. Where the baseline waited
-// within the timed region, only pairs that did not wait count. For a device only
-// readings count that show whether their clock is right.
+// that a candidate cannot get rid of its bad readings this way. If the baseline waited
+// within the timed region, only pairs that did not wait count. On a device, only
+// readings that show whether their clock is right count.
 func (t *tally) count() count {
 	c := count{taken: len(t.pairs), longer: t.longer()}
 	open, baseWaited := t.usual()
@@ -320,7 +320,7 @@ func (t *tally) count() count {
 			list = append(list, s)
 		}
 	}
-	// As large a share of the short ones counts as of the others.
+	// The short ones count in the same proportion as the others.
 	most := math.Inf(-1) // the largest ratio of a short one that counts
 	if excess := len(shorts) - baseShort; excess > 0 {
 		slices.Sort(shorts)
@@ -411,9 +411,9 @@ func (t *tally) least() int {
 	return t.rules.least
 }
 
-// leads says whether the candidate may be faster than the best so far, whose ratio is given. Where there is
-// none (0) it is one that is not far slower than the baseline: as many as are under way begin so. At one of
-// several shapes the fastest may be slower.
+// leads says whether the candidate may be faster than the best so far, whose ratio is given. If
+// there is none (0), as for all candidates in flight at the start, a candidate leads if it is not
+// far slower than the baseline. At one of several shapes the fastest may be slower.
 func (t *tally) leads(incumbent float64, shapes int) bool {
 	if incumbent <= 0 {
 		incumbent = farSlower
@@ -424,10 +424,11 @@ func (t *tally) leads(incumbent float64, shapes int) bool {
 	c := t.count()
 	ratios := Timing{SamplesNS: c.samples, BaselineNS: c.baseline}.Ratios()
 	_, lo, _ := Interval(ratios)
-	return len(ratios) == 0 || max(slices.Min(ratios), lo) <= incumbent // as of those that are slower
+	return len(ratios) == 0 || max(slices.Min(ratios), lo) <= incumbent // the same interval as for stopSlower
 }
 
-// farSlower is the ratio from which on a candidate is not looked at for longer while no other is known.
+// farSlower is the ratio above which a candidate does not get [SampleRequest].Longer while no other
+// is known.
 const farSlower = 1.5
 
 // The reasons why sampling ends. The first three are stored with the timing.
@@ -464,17 +465,18 @@ func (j *judge) enough(t *tally, spent time.Duration, incumbent, floor float64) 
 	if len(j.plan.Tune) > 1 {
 		margin = slowerShape
 	}
-	// Where every reading waited, none tells of the clock: a bent one would show in
-	// the first that did not wait, and the time that the plan allows is given for it.
+	// If every reading waited, none shows whether the clock is right. The first that
+	// did not wait would expose a tampered clock, so sampling waits for it as long as
+	// the plan allows.
 	spentAll := c.taken >= j.plan.Samples && c.told > 0 || spent >= j.plan.SampleTime
 	switch {
 	// With fewer than six samples there is no 95% interval; all of them on one
-	// side by that much is as good.
+	// side by that much is good enough.
 	case incumbent > 0 && max(slices.Min(ratios), lo) > incumbent*margin:
 		return stopSlower
 	case half <= precise && (c.told > 0 || spentAll):
 		return stopPrecise
-	// More samples below the floor would prove nothing more.
+	// More samples below the floor would prove nothing.
 	case n >= least && slices.Min(c.samples) < floor:
 		return stopLimit
 	case n < least && over:
@@ -491,7 +493,7 @@ func (j *judge) enough(t *tally, spent time.Duration, incumbent, floor float64) 
 	return stopLimit
 }
 
-// timing is the stored summary of a tally.
+// timing returns the stored summary of a tally.
 func (t *tally) timing(stopped string, floor float64) Timing {
 	c := t.count()
 	batch, base := 0, 0
@@ -590,8 +592,8 @@ func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, incumbent 
 			if over == nil {
 				break
 			}
-			// The check whether the machine is calm needs the device free.
-			_, _ = s.Close() // nothing was asked of it
+			// The check whether the machine is calm needs a free device.
+			_, _ = s.Close() // it has not been used
 			select {
 			case <-over:
 			case <-ctx.Done():
@@ -605,7 +607,7 @@ func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, incumbent 
 		closed := false
 		defer func() {
 			if !closed {
-				_, _ = s.Close() // what went wrong is known already
+				_, _ = s.Close() // the cause is already known
 			}
 		}()
 		for _, shape := range j.plan.Tune {
@@ -617,7 +619,7 @@ func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, incumbent 
 			if err != nil {
 				return err
 			}
-			if len(timing.SamplesNS) > 0 { // else its medians are not numbers
+			if len(timing.SamplesNS) > 0 { // without samples, medians are not numbers
 				timings = append(timings, timing)
 			}
 			if o.Verdict != "" {
@@ -639,12 +641,12 @@ func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, incumbent 
 	return timings, out, err
 }
 
-// newTally begins the count of an artifact at a shape.
+// newTally makes an empty tally of an artifact at a shape.
 func (j *judge) newTally(a Artifact, shape kernels.Shape) *tally {
 	return &tally{rules: j.rules, patience: 1, shape: shape, threads: a.Threads, base: j.baseline[shape.Name].Threads}
 }
 
-// request asks for rounds at a shape of a set of processes: 0, 1, ...
+// request asks for rounds at a shape from a set of processes: 0, 1, ...
 func (j *judge) request(shape kernels.Shape, rounds int, last bool, set int) SampleRequest {
 	r := SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.batch, Limit: j.limit(shape), Within: j.againstBaseline(shape), Last: last, Longer: last, Set: set}
 	if n := len(j.plan.Pools); n > 0 {
@@ -653,8 +655,8 @@ func (j *judge) request(shape kernels.Shape, rounds int, last bool, set int) Sam
 	return r
 }
 
-// sample takes rounds of the only contender of a session: the last, if it says why sampling
-// has stopped.
+// sample takes rounds of the only contender of a session. They are the last if stopped says
+// why sampling ends.
 func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, stopped string, incumbent float64) error {
 	r := j.request(t.shape, rounds, stopped != "", 0)
 	r.Latency = r.Last && stopped != stopSlower
@@ -673,7 +675,7 @@ func (j *judge) sample(ctx context.Context, s Session, t *tally, rounds int, sto
 	return j.compared(t)
 }
 
-// compared is an error where at least half of an output must be compared and less was, as
+// compared returns an error if less than half of an output was compared, as
 // in parity: it is the definition's fault, whatever the contents are.
 func (j *judge) compared(t *tally) error {
 	if why := unwritten(t.after.Outputs); why != "" {
@@ -829,8 +831,8 @@ func (c Conditions) evidence(check string) Evidence {
 // longer.
 //
 // On a CPU only inputs count as traffic: evotune itself has just written the
-// outputs and may have left them in the last cache. Of the inputs, as much as
-// the last cache holds may be there still, since the sets are visited in turn.
+// outputs and may have left them in the last cache. The last cache may also still hold
+// as much of the inputs as fits, since the sets are visited in turn.
 // On a GPU what is written may stay in the cache as well, and everything passes
 // through it.
 func (j *judge) floor(ctx context.Context, t *tally) (float64, error) {
@@ -873,7 +875,7 @@ func (j *judge) inputBytes(s kernels.Shape) float64 {
 	return sum
 }
 
-// rate is what a number of threads cannot exceed. On a CPU that is the rate of
+// rate is the rate that a number of threads cannot exceed. On a CPU that is the rate of
 // all cores, or that many times the rate of one thread, whichever is less.
 func (p Peaks) rate(name string, threads int) float64 {
 	one, perThread := p.Rates[name+"/1"]

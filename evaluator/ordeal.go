@@ -15,15 +15,14 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// ErrClosed is wrapped by the errors of a Lab that was closed: nothing is
-// retried then.
+// ErrClosed is wrapped by the errors of a Lab that was closed; they are not retried.
 var ErrClosed = errors.New("the lab was closed")
 
 const (
-	// infrastructureRetries is how often an evaluation is begun again after
-	// the machine failed it.
+	// infrastructureRetries is how often an evaluation is retried after the machine
+	// failed.
 	infrastructureRetries = 2
-	// rememberedBinaries bounds the binaries whose results are kept to answer
+	// rememberedBinaries bounds the binaries whose results are kept
 	// for other genomes that compile to the same code.
 	rememberedBinaries = 4096
 )
@@ -46,13 +45,13 @@ var _ Evaluator = (*Ordeal)(nil)
 type shared struct {
 	genome string
 	done   chan struct{} // closed when the evaluation has ended
-	ok     bool          // whether result may answer for others
+	ok     bool          // whether others may share the result
 	result Result        // from inspection on
 }
 
 // stages judge a candidate, each in one respect. A candidate that fails one gets an
-// Outcome with a verdict; errors are the machine's. There is one implementation,
-// the judge, and one in tests.
+// Outcome with a verdict; errors are the machine's. The judge implements it, and so
+// does a fake in tests.
 type stages interface {
 	Describe() Description
 	Compile(ctx context.Context, src kernels.Rendered) (Artifact, Outcome, error)
@@ -64,7 +63,7 @@ type stages interface {
 	Benchmark(ctx context.Context, a Artifact, incumbent float64) ([]Timing, Outcome, error)
 	// Duel times several candidates and the baseline in fresh processes, at every
 	// tuned shape and at the held-out ones. Entry i belongs to artifact i, still
-	// without genome and fitness; its verdict is empty when all went well.
+	// without genome and fitness; its verdict is empty if it passed.
 	Duel(ctx context.Context, artifacts []Artifact) ([]Finalist, error)
 	Close() error
 }
@@ -81,7 +80,7 @@ func Open(ctx context.Context, b Backend, plan Plan) (o *Ordeal, err error) {
 
 // NewOrdeal tests what every verdict depends on, the tolerance and the baseline of
 // a plan (see [ErrControl], [ErrBaseline] and [ErrUnwritten]), and returns the ordeal in that lab.
-// Closing the ordeal closes the lab, and so does an error.
+// Closing the ordeal closes the lab; NewOrdeal closes it on an error.
 func NewOrdeal(ctx context.Context, lab Lab, plan Plan) (*Ordeal, error) {
 	j, err := newJudge(ctx, lab, plan)
 	if err != nil {
@@ -100,8 +99,8 @@ func (o *Ordeal) Describe() Description { return o.judge.Describe() }
 // Close implements [Evaluator].
 func (o *Ordeal) Close() error { return o.judge.Close() }
 
-// Evaluate implements [Evaluator]. When the machine fails, the evaluation is
-// begun again twice before the verdict is Infrastructure, and so it is when a stage panics.
+// Evaluate implements [Evaluator]. When the machine fails or a stage panics, the evaluation
+// is retried twice before the verdict is Infrastructure.
 func (o *Ordeal) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (Result, error) {
 	start := time.Now()
 	for try := 0; ; try++ {
@@ -138,7 +137,7 @@ type stageError struct {
 func (e *stageError) Error() string { return fmt.Sprintf("%s: %v", e.stage, e.err) }
 func (e *stageError) Unwrap() error { return e.err }
 
-// run carries out one stage and notes its step. It says whether to go on.
+// run runs one stage and notes its step. It says whether to go on.
 func (r *Result) run(ctx context.Context, stage Stage, do func() (Outcome, error)) (bool, error) {
 	Enter(ctx, stage)
 	if err := ctx.Err(); err != nil {
@@ -204,13 +203,13 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 	if err != nil || !goOn {
 		return r, err
 	}
-	// What inspection asks of a binary depends on the genome: one that claims
+	// What inspection requires of a binary depends on the genome: one that claims
 	// tensor cores does not share with one that does not.
 	key := bin.Hash
 	for _, re := range src.Require {
 		key += " " + re.String()
 	}
-	if bin.Sanitize.Name != "" { // what tools saw at one shape says nothing of another
+	if bin.Sanitize.Name != "" { // findings at one shape say nothing about another
 		key += fmt.Sprint(" ", bin.Sanitize.Dims, bin.Sanitize.Blocks)
 	}
 	for {
@@ -232,13 +231,13 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 			}
 			return r, nil
 		}
-		// The first evaluation failed for a reason that is not the binary's; now it
-		// is our turn, or that of another waiting evaluation.
+		// The first evaluation failed for a reason other than the binary; now this
+		// evaluation, or another waiting one, tries.
 	}
 }
 
-// Time has a candidate compiled and timed once more, and nothing else. Nothing ends the benchmark
-// early, and no result of before is used.
+// Time compiles and times a candidate once more, and does nothing else. Nothing ends the
+// benchmark early, and no earlier result is used.
 func (o *Ordeal) Time(ctx context.Context, g genome.Genome) (Result, error) {
 	var r Result
 	var src kernels.Rendered
@@ -287,8 +286,8 @@ func (o *Ordeal) render(g genome.Genome) (kernels.Rendered, Outcome, error) {
 	return src, Outcome{}, err
 }
 
-// unbound is a source without requirements on its binary: unoptimized code
-// spills, lacks instructions, and gives other diagnostics.
+// unbound returns a source without requirements on its binary: unoptimized code spills,
+// lacks instructions, and causes other diagnostics.
 func unbound(src kernels.Rendered) kernels.Rendered {
 	im := *src.Implementation
 	im.Blocking, im.Binary = nil, kernels.Binary{}
@@ -296,7 +295,7 @@ func unbound(src kernels.Rendered) kernels.Rendered {
 	return src
 }
 
-// infeasible says which constraint a genome breaks; empty when none.
+// infeasible says which constraint a genome breaks; empty if none.
 func infeasible(g genome.Genome) string {
 	if s := g.Space(); s != nil {
 		if err := s.Check(g); err != nil {
@@ -328,7 +327,7 @@ func (o *Ordeal) run(ctx context.Context, bin Artifact, incumbent float64) (Resu
 	for _, s := range stages {
 		goOn, err := r.run(ctx, s.stage, s.do)
 		if err == nil && !goOn && o.plan.Debug && s.stage == StageParity {
-			// Parity saw the effect; the sanitizers name the line.
+			// Parity saw the effect; the sanitizers find the line.
 			first := r
 			_, err = r.run(ctx, StageSanitize, sanitize)
 			r.Verdict, r.Stage, r.Reason = first.Verdict, first.Stage, first.Reason
@@ -348,7 +347,7 @@ func (o *Ordeal) run(ctx context.Context, bin Artifact, incumbent float64) (Resu
 	return r, nil
 }
 
-// fitness is the geometric mean of the ratios to the baseline; 0 without any.
+// fitness is the geometric mean of the ratios to the baseline; 0 if there are none.
 func fitness(timings []Timing) float64 {
 	if len(timings) == 0 {
 		return 0
@@ -360,7 +359,7 @@ func fitness(timings []Timing) float64 {
 	return GeometricMean(ratios)
 }
 
-// merge puts the stages after compilation behind those before.
+// merge appends the stages after compilation to those before it.
 func merge(r, rest Result) Result {
 	r.Verdict, r.Reason, r.Fitness, r.Disturbed = rest.Verdict, rest.Reason, rest.Fitness, rest.Disturbed
 	if rest.Stage != "" {
@@ -371,7 +370,7 @@ func merge(r, rest Result) Result {
 	return r
 }
 
-// claim takes the evaluation of a binary, or returns the one that has it.
+// claim starts the evaluation of a binary, or returns the one that already runs or ran.
 func (o *Ordeal) claim(hash string, g genome.Genome) (s *shared, mine bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -389,8 +388,8 @@ func (o *Ordeal) claim(hash string, g genome.Genome) (s *shared, mine bool) {
 	return s, true
 }
 
-// settle ends the evaluation of a binary. One that failed for reasons that are
-// not the binary's is forgotten.
+// settle ends the evaluation of a binary. An evaluation that failed for reasons other
+// than the binary is forgotten.
 func (o *Ordeal) settle(hash string, s *shared, r Result, ok bool) {
 	o.mu.Lock()
 	s.result, s.ok = r, ok
@@ -445,7 +444,7 @@ func TimeOf(ctx context.Context, ev Evaluator, g genome.Genome) (Result, error) 
 	return ev.Evaluate(ctx, g, 0)
 }
 
-// UsageOf says how busy an evaluator's devices are, if it can tell.
+// UsageOf says how busy an evaluator's devices are, if it knows.
 func UsageOf(ev Evaluator) (u Usage, ok bool) {
 	if e, can := ev.(interface{ Usage() (Usage, bool) }); can {
 		return e.Usage()
@@ -453,7 +452,7 @@ func UsageOf(ev Evaluator) (u Usage, ok bool) {
 	return u, false
 }
 
-// ConditionsOf says what else an evaluator's machine is doing now, if it can tell.
+// ConditionsOf says what else an evaluator's machine is doing now, if it knows.
 func ConditionsOf(ctx context.Context, ev Evaluator) (c Conditions, ok bool) {
 	if e, can := ev.(interface {
 		Conditions(ctx context.Context) (Conditions, bool)
@@ -541,7 +540,7 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (f Final
 	return f, nil
 }
 
-// rounds gives, for every round of the finals, the geometric mean over the
+// rounds returns, for every round of the finals, the geometric mean over the
 // shapes of the candidate's time and of the baseline's.
 func rounds(timings []Timing) (samples, baseline []float64) {
 	for i := range fewestRounds(timings) {
@@ -554,9 +553,9 @@ func rounds(timings []Timing) (samples, baseline []float64) {
 	return samples, baseline
 }
 
-// RoundRatios gives, for every round of the finals, the geometric mean over the shapes of
-// the ratio to the baseline sample that was taken next to it. What disturbs the
-// machine for a while disturbs both, so that ratios of different contenders can
+// RoundRatios returns, for every round of the finals, the geometric mean over the shapes
+// of the ratio to the baseline sample that was taken next to it. What disturbs the
+// machine for a while disturbs both, so ratios of different contenders can
 // be compared.
 func RoundRatios(timings []Timing) []float64 {
 	samples, baseline := rounds(timings)
@@ -566,20 +565,20 @@ func RoundRatios(timings []Timing) []float64 {
 	return samples
 }
 
-// Times are those of a candidate and of the baseline beside it, in nanoseconds per
-// launch; 0 where there are none.
+// Times are the times of a candidate and of the baseline beside it, in nanoseconds per
+// launch; 0 if there are none.
 type Times struct {
 	MedianNS   float64 `json:"median_ns,omitempty"`
 	BaselineNS float64 `json:"baseline_ns,omitempty"`
 }
 
-// AllTimes are Times that have their place in JSON also where there are none.
+// AllTimes are Times whose JSON has all fields, also if there are none.
 type AllTimes struct {
 	MedianNS   float64 `json:"median_ns"`
 	BaselineNS float64 `json:"baseline_ns"`
 }
 
-// MedianTimes gives the geometric means over the shapes of the median times.
+// MedianTimes returns the geometric means over the shapes of the median times.
 func MedianTimes(timings []Timing) Times {
 	if len(timings) == 0 {
 		return Times{}

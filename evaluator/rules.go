@@ -10,15 +10,15 @@ import (
 // with its reason. Constants that are the same everywhere are next to the code
 // that uses them.
 type rules struct {
-	// batch is how long one reading lasts at least: far above the clock's
+	// batch is the minimum duration of one reading: far above the clock's
 	// resolution and the cost of starting a batch, which is waking a process on a
 	// CPU and launching a graph on a GPU.
 	batch time.Duration
-	// ask is how many rounds are asked for at once. A round on a GPU is shorter
-	// than the way to the worker and back.
+	// ask is how many rounds are requested at once. A round on a GPU is shorter than a
+	// round trip to the worker.
 	ask int
-	// least is how many pairs must count before anything is concluded, and
-	// leastSlow how many where one takes longer than slowPair.
+	// least is how many pairs must count before anything is concluded, leastSlow how
+	// many if a pair takes longer than slowPair.
 	least, leastSlow int
 	slowPair         time.Duration
 	// samples, sampleTime and finals are the defaults for zero fields of a Plan.
@@ -27,21 +27,21 @@ type rules struct {
 	sampleTime time.Duration
 	finals     int
 	// processes is how many sets of fresh processes take part in the finals, one after the
-	// other: how a process came to lie in memory must not decide.
+	// other: the placement of one process in memory must not decide.
 	processes int
 	// heldOut is how long a batch of the baseline must last at a held-out shape
 	// to be timed in the finals. A batch cannot have more launches than the shape
 	// has sets, and shorter batches measure nothing.
 	heldOut time.Duration
-	// clockShare of what a reading claims, clockSlack and launchSlack for every
-	// launch that the baseline's batch does not have is how much more than the
-	// baseline's unclaimed time a reading may leave unclaimed.
+	// A reading may leave more time unclaimed than the baseline does, by the sum of
+	// clockShare of its claim, clockSlack, and launchSlack for every launch that the
+	// baseline's batch does not have.
 	clockShare  float64
 	clockSlack  time.Duration
 	launchSlack time.Duration
-	// The measured peaks are what the device reached while it may have been
-	// disturbed. A candidate must be this much faster to be called impossible:
-	// more for a CPU's memory, whose caches are shared with neighbors.
+	// The device may have been disturbed while its peaks were measured. A candidate
+	// must be this much faster to be called impossible: more for a CPU's memory, whose
+	// caches are shared with neighbors.
 	computeHeadroom, memoryHeadroom float64
 	// hangs is the least time that a launch or a batch may take before it counts
 	// as hanging: a comparison on a GPU computes the reference first.
@@ -49,24 +49,24 @@ type rules struct {
 	// controlsAtTuned says that negative controls are tested at tuned shapes
 	// too; on a CPU the reference would take seconds for each.
 	controlsAtTuned bool
-	// sanitizers names the tools that are reported when missing, and blocking the
-	// diagnostics that always reject, whatever a definition says; those of optimized
-	// reject a build with optimization alone.
+	// sanitizers names the tools that are reported when missing. blocking has the
+	// diagnostics that always reject, whatever a definition says; optimized has those
+	// that reject only optimized builds.
 	sanitizers          []string
 	blocking, optimized []string
-	// unseen is what no tool checks, and why: "not run" in every result.
+	// unseen is what no tool checks, with the reason: "not run" in every result.
 	unseen []Evidence
 }
 
-// rulesByKind has the rules for each kind of device. A kind without rules is judged by
-// no other kind's.
+// rulesByKind has the rules for each kind of device. A kind without rules does not fall
+// back to another kind's.
 var rulesByKind = map[string]*rules{
 	"cpu": {
 		batch: 2 * time.Millisecond, ask: 1,
 		least: 5, leastSlow: 3, slowPair: 300 * time.Millisecond,
 		samples: 20, sampleTime: time.Second, finals: 20, processes: 6, heldOut: 500 * time.Microsecond,
 		// What an honest batch leaves unclaimed does not depend on how long it takes:
-		// 45 to 230 us of the kernel's work around it.
+		// 45 to 230 us of the operating system's work around it.
 		clockShare: 0.01, clockSlack: 80 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.30,
 		hangs:      5 * time.Second,
@@ -82,9 +82,10 @@ var rulesByKind = map[string]*rules{
 		sanitizers: []string{"memcheck", "racecheck", "synccheck", "initcheck", "schedules"},
 		// nvcc compiles WMMA on a local array to a trap, with this diagnostic.
 		blocking: []string{"cannot perform wmma load or store on local memory"},
-		// ptxas compiles what it cannot do as asked (C7508 and others of setmaxnreg; C7510,
-		// C7514, C7515 and others of wgmma): without registers for those that multiply, or
-		// with a wait behind every product. Code like that is not what its genome says.
+		// ptxas compiles what it cannot do as requested (C7508 and others of setmaxnreg;
+		// C7510, C7514, C7515 and others of wgmma): without registers for the warps that
+		// multiply, or with a wait after every product. Such code is not what its genome
+		// says.
 		optimized: []string{"'setmaxnreg' ignored", "wgmma.mma_async instructions are serialized"},
 		unseen: []Evidence{
 			{Check: "races in global memory", Detail: "racecheck looks at shared memory alone"},
@@ -95,15 +96,15 @@ var rulesByKind = map[string]*rules{
 }
 
 const (
-	// contents is how many contents of the inputs parity compares at a shape; at
+	// contents is how many contents of the inputs parity compares at a shape. At
 	// tuned shapes it is one, since timing compares others.
 	contents = 3
-	// bitten is at how many verify shapes, in addition to the sanitize shape, a
-	// candidate meets edge-case contents: at each, the dozen of them take as long as
+	// bitten is at how many verify shapes, besides the sanitize shape, a candidate gets
+	// edge-case contents: at each, the dozen of them take as long as
 	// the rest of parity.
 	bitten = 1
-	// finalsLimit bounds the finals at one shape in one set of processes once
-	// finalsLeast rounds were played.
+	// finalsLimit bounds the time of the finals at one shape in one set of processes
+	// once finalsLeast rounds are done.
 	finalsLimit = 40 * time.Second
 	finalsLeast = 3
 	// slower is how much slower than the incumbent a candidate must be for its
@@ -113,7 +114,7 @@ const (
 	// sampling ends.
 	precise = 0.01
 	// settled is the half width at which a disturbed measurement ends, unsettled
-	// the one above which it says nothing once settleTime has passed.
+	// the one above which it is inconclusive once settleTime has passed.
 	settled, unsettled = 0.03, 0.10
 	settleTime         = 30 * time.Second
 	// hopeless is when a measurement ends if less than hopelessShare of its pairs
@@ -124,8 +125,8 @@ const (
 	// disturbedShare is the share of pairs that do not count from which a
 	// measurement was disturbed.
 	disturbedShare = 0.1
-	// mostOpen bounds, in nanoseconds, what an honest reading is taken to leave
-	// unclaimed where waiting for a core cannot be taken off.
+	// mostOpen bounds, in nanoseconds, the time that an honest reading is assumed to
+	// leave unclaimed if waits for a core cannot be subtracted.
 	mostOpen = 150e3
 	// preempted is the share of a reading that its process may have waited for a
 	// core.
@@ -143,20 +144,20 @@ const (
 	// telling is the largest wait, as a share of the claimed time, with which a
 	// reading's clock can be judged.
 	telling = 0.25
-	// patience is how many times as long as usual a candidate has to answer when it
-	// did not in time on a disturbed machine.
+	// patience multiplies the usual time limit of a candidate that did not answer in
+	// time on a disturbed machine.
 	patience = 4
-	// floorDoubt is how much too low the measured peaks of a disturbed machine
-	// may be.
+	// floorDoubt is the factor by which the measured peaks of a disturbed machine may
+	// be too low.
 	floorDoubt = 1.5
 )
 
 // Schedules is the check that covers what racecheck cannot follow.
 const Schedules = "schedules"
 
-// CoveredBy names the check that looks, where it passes, at what another one of the same
-// result did not run for, as that one says itself; "" when there is none. A tool that is
-// not here is covered by none.
+// CoveredBy names the check of the same result that, if it passes, covers what the check
+// e did not run for, as e's detail says; "" if there is none. No check covers a missing
+// tool.
 func CoveredBy(e Evidence) string {
 	if e.Check == "racecheck" && e.Outcome == NotRun && strings.HasSuffix(e.Detail, "; see "+Schedules) {
 		return Schedules
@@ -164,7 +165,7 @@ func CoveredBy(e Evidence) string {
 	return ""
 }
 
-// OfSanitizers says whether a check of the finals is one of sanitizers.
+// OfSanitizers says whether a check of the finals is one of the sanitizers'.
 func OfSanitizers(check string) bool {
 	for _, r := range rulesByKind {
 		if slices.Contains(r.sanitizers, check) {

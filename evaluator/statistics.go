@@ -28,7 +28,7 @@ func GeometricMean(values []float64) float64 {
 		return math.NaN()
 	}
 	if len(values) == 1 {
-		return values[0] // as it is, without the rounding of a logarithm
+		return values[0] // unchanged, without the rounding of a logarithm
 	}
 	sum := 0.0
 	for _, v := range values {
@@ -40,12 +40,12 @@ func GeometricMean(values []float64) float64 {
 // Interval returns the median of the values and its 95% confidence interval,
 // which is every 95% interval that evotune prints or decides by. Its bounds are
 // two of the values: how many of n independent values lie below the median of
-// what they were drawn from is binomial(n, 1/2), whatever that distribution is,
-// so the order statistics between which the median lies with at least 95% are
+// their distribution is binomial(n, 1/2), whatever that distribution is, so the order
+// statistics between which the median lies with a probability of at least 95% are
 // known (W. R. Thompson, "On Confidence Ranges for the Median", Annals of
 // Mathematical Statistics 7, 1936; G. J. Hahn and W. Q. Meeker, "Statistical
-// Intervals", 1991, section 5.2). With fewer than six values no two of them are
-// enough, and the interval is infinite.
+// Intervals", 1991, section 5.2). With fewer than six values no two of them suffice,
+// and the interval is infinite.
 func Interval(values []float64) (median, lo, hi float64) {
 	if len(values) == 0 {
 		return math.NaN(), math.Inf(-1), math.Inf(1)
@@ -55,7 +55,7 @@ func Interval(values []float64) (median, lo, hi float64) {
 	return s.Center, s.Lo, s.Hi
 }
 
-// NewTiming summarises paired samples, in nanoseconds per launch.
+// NewTiming summarizes paired samples, in nanoseconds per launch.
 func NewTiming(shape string, samples, baseline []float64, batch, baselineBatch int) Timing {
 	t := Timing{
 		Shape:     shape,

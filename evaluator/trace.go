@@ -8,26 +8,26 @@ type (
 	candidateKey struct{}
 )
 
-// A Candidate names what a campaign has evaluated: the number of its proposal, and its ID.
+// A Candidate names a candidate of a campaign: the number of its proposal, and its ID.
 type Candidate struct {
 	Index int
 	ID    string
 }
 
-// WithCandidate returns a context under which an Evaluator that sends candidates elsewhere
-// knows which one it is; results never depend on it.
+// WithCandidate returns a context that names the candidate for an Evaluator that sends
+// candidates elsewhere; results never depend on it.
 func WithCandidate(ctx context.Context, c Candidate) context.Context {
 	return context.WithValue(ctx, candidateKey{}, c)
 }
 
-// CandidateOf is what WithCandidate was told.
+// CandidateOf returns the candidate of WithCandidate.
 func CandidateOf(ctx context.Context) (c Candidate, ok bool) {
 	c, ok = ctx.Value(candidateKey{}).(Candidate)
 	return c, ok
 }
 
 // WithTrace returns a context under which an Evaluator that runs candidates calls
-// enter before every stage, and before finals. It is how a display learns what a
+// enter before every stage, and before finals. It tells a display what a
 // worker is doing, and a campaign what might end it; results never depend on it.
 func WithTrace(ctx context.Context, enter func(Stage)) context.Context {
 	return context.WithValue(ctx, traceKey{}, enter)
@@ -40,15 +40,16 @@ func Enter(ctx context.Context, stage Stage) {
 	}
 }
 
-// WithHold returns a context under which an Evaluator asks hold before it times a
-// candidate, when the device is its own. While the answer is not nil it gives the
-// device up and waits until what was answered is closed. It is how a campaign
+// WithHold returns a context under which an Evaluator calls hold before it times a
+// candidate, when it has the device to itself. While the result is not nil, it gives up
+// the device and waits until the channel is closed. So a campaign
 // waits for a calm machine.
 func WithHold(ctx context.Context, hold func() <-chan struct{}) context.Context {
 	return context.WithValue(ctx, holdKey{}, hold)
 }
 
-// Held is nil when candidates may be timed, else it is closed when they may.
+// Held is nil when candidates may be timed, else a channel that is closed when they
+// may.
 func Held(ctx context.Context) <-chan struct{} {
 	if hold, ok := ctx.Value(holdKey{}).(func() <-chan struct{}); ok {
 		return hold()

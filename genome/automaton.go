@@ -7,8 +7,8 @@ import (
 
 // An automaton is the diagram of a single constraint: reading the slots of the
 // genes of its scope in the order of the variables, it ends in accept or
-// reject. It is reduced: equal nodes are one, and a node whose children are
-// all the same does not exist. Hence no live node is equivalent to reject, and
+// reject. It is reduced: equal nodes are merged, and there is no node whose children
+// are all the same. Hence no live node is equivalent to reject, and
 // every prefix that decides the constraint is in accept or reject at once.
 //
 // A slot is a choice at a gene: the index of a value or, for a conditional
@@ -20,7 +20,7 @@ type automaton struct {
 	root   int32
 	// last is the last position that any node reads, -1 if none does.
 	last int32
-	// condition tells that it decides whether a gene exists.
+	// condition says that it decides whether a gene exists.
 	condition bool
 }
 
@@ -33,7 +33,7 @@ const (
 // errBudget: a diagram would be larger than allowed.
 var errBudget = errors.New("the diagram is too large")
 
-// A scoped is a term ready to become an automaton.
+// A scoped is a term to be compiled to an automaton.
 type scoped struct {
 	pool *pool
 	term *term
@@ -41,7 +41,7 @@ type scoped struct {
 	// are read even if the term does not depend on them.
 	reads []read
 	// gene is -1 for a constraint. For the condition of a gene it is that
-	// gene's position, which lies after all that are read, and slots is the
+	// gene's position, which is after all that are read, and slots is the
 	// number of its slots, inactive included.
 	gene, slots int32
 }
@@ -109,8 +109,7 @@ type automatonBuilder struct {
 	yes, no, bad, absent int32
 }
 
-// build gives the node from which t is decided by the variables read from
-// position at on.
+// build returns the node from which the variables read from position at on decide t.
 func (b *automatonBuilder) build(t *term, at int) (int32, error) {
 	end := int32(-1)
 	switch {
@@ -125,7 +124,7 @@ func (b *automatonBuilder) build(t *term, at int) (int32, error) {
 		return end, nil
 	}
 	for !b.reads[at].conditional && t.vars&(1<<b.reads[at].variable) == 0 {
-		at++ // it does not matter
+		at++ // t does not depend on it
 	}
 	r := &b.reads[at]
 	key := uint64(uint32(t.id))<<8 | uint64(at)
@@ -139,7 +138,7 @@ func (b *automatonBuilder) build(t *term, at int) (int32, error) {
 	kids := make([]int32, n, n+1)
 	lastOne := t.vars == 1<<r.variable && !b.maybe[at+1]
 	for i, value := range r.values {
-		if lastOne { // spares making a term
+		if lastOne { // avoids making a term
 			b.vals[r.variable] = value
 			x, ok := t.eval(b.vals, nil)
 			switch {
@@ -166,7 +165,7 @@ func (b *automatonBuilder) build(t *term, at int) (int32, error) {
 	return node, nil
 }
 
-// node gives the one node with these children.
+// node returns the unique node with these children.
 func (b *automatonBuilder) node(level int32, kids []int32) int32 {
 	same := true
 	for _, k := range kids {
@@ -191,7 +190,7 @@ func (b *automatonBuilder) node(level int32, kids []int32) int32 {
 }
 
 // step reads one slot of the gene at a position; a node that reads a later
-// gene stays.
+// gene does not change.
 func (a *automaton) step(node int32, level int32, slot int) int32 {
 	if a.levels[node] != level {
 		return node

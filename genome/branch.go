@@ -14,7 +14,7 @@ type branch struct {
 	limits
 	name  string
 	genes []localGene
-	// local gives the local number of a gene of the space, or -1.
+	// local has the local number of each gene of the space, or -1.
 	local []int
 	rules []*rule // constraints in order of declaration, then conditions
 	whens []*rule // per gene, nil without a condition
@@ -33,7 +33,7 @@ type localGene struct {
 	kind   Kind
 	values []int32 // by slot: the index among the space's values of the gene
 	slotOf []int32 // the inverse, -1 for values that the branch lacks
-	// conditional tells whether the gene can be inactive.
+	// conditional says whether the gene can be inactive.
 	conditional bool
 }
 
@@ -46,7 +46,7 @@ func (g *localGene) slots() int32 {
 	return n
 }
 
-// A component is a set of genes that no rule joins to others, with the
+// A component is a set of genes that no rule connects to others, with the
 // diagram over them.
 type component struct {
 	genes []int // per level: the local number
@@ -80,9 +80,9 @@ func (b *branch) checkCycles() error {
 	return fmt.Errorf("space: conditions depend on each other: %s", strings.Join(names, " needs "))
 }
 
-// Cycle looks for something that needs itself, directly or through others. It
-// gives the way from the first of all that leads there, to where the way meets
-// itself; nil when there is none.
+// Cycle looks for an element that needs itself, directly or through others. It returns
+// the path from the first element of all that leads to a cycle, up to where the path
+// meets itself; nil when there is none.
 func Cycle[T comparable](all []T, needs func(T) []T) []T {
 	const onTheWay, done = 1, 2
 	state := map[T]int{}
@@ -112,7 +112,7 @@ func Cycle[T comparable](all []T, needs func(T) []T) []T {
 	return nil
 }
 
-// inactive tells whether a slot of a gene means that it does not exist.
+// inactive says whether a slot of a gene means that it does not exist.
 func (b *branch) inactive(gene int, slot int32) bool {
 	return int(slot) == len(b.genes[gene].Values)
 }
@@ -176,7 +176,7 @@ func (c *component) watch(b *branch) {
 			last = max(last, slices.Index(c.genes, g))
 		}
 		if last < 0 {
-			continue // it is another component's
+			continue // it belongs to another component
 		}
 		if c.checks == nil {
 			c.checks = make([][]*piece, len(c.genes))
@@ -185,7 +185,7 @@ func (c *component) watch(b *branch) {
 	}
 }
 
-// sum lays the components out in paths and counts the branch's.
+// sum assigns the components their places in a path and counts the branch's paths.
 func (b *branch) sum() {
 	b.count, b.total, b.exact = 1, 1, true
 	for i := range b.comps {
@@ -204,7 +204,7 @@ func (b *branch) sum() {
 	}
 }
 
-// postpone leaves a piece to be checked on draws.
+// postpone defers a piece: it is checked on draws.
 func (b *branch) postpone(p *piece) {
 	b.deferred = append(b.deferred, p)
 }
@@ -215,7 +215,7 @@ type part struct {
 	pieces []*piece
 }
 
-// split groups genes that pieces join, in the order of the first gene of each.
+// split groups genes that pieces connect, in the order of the first gene of each group.
 func (b *branch) split(genes []int, pieces []*piece) []part {
 	parent := make(map[int]int, len(genes))
 	for _, g := range genes {
@@ -254,7 +254,7 @@ func (b *branch) split(genes []int, pieces []*piece) []part {
 	return parts
 }
 
-// buildComponent makes the diagram of a part, and gives the pieces that had to
+// buildComponent makes the diagram of a part, and returns the pieces that had to
 // be left out of it. On errBudget that is the one that is too large itself, and
 // there is no diagram.
 func (b *branch) buildComponent(p part, budgetAutomaton, budgetDiagram int) (component, []*piece, error) {
@@ -264,7 +264,7 @@ func (b *branch) buildComponent(p part, budgetAutomaton, budgetDiagram int) (com
 		number[g] = i
 		o.slots = append(o.slots, b.genes[g].slots())
 	}
-	var pieces []*piece // that speak
+	var pieces []*piece // those that are not silent
 	for _, x := range p.pieces {
 		var scope []int
 		for _, g := range x.scope {
@@ -312,8 +312,8 @@ func (b *branch) buildComponent(p part, budgetAutomaton, budgetDiagram int) (com
 	return c, left, err
 }
 
-// culprits gives a smallest (by inclusion) set of constraints of a part that
-// leaves no genome, or all when finding one would take long.
+// culprits returns a smallest (by inclusion) set of constraints of a part that leaves
+// no genome, or all constraints when finding one would take long.
 func (b *branch) culprits(p part) []*rule {
 	var suspects []*rule
 	for _, x := range p.pieces {
@@ -331,7 +331,7 @@ func (b *branch) culprits(p part) []*rule {
 		_, _, err := b.buildComponent(part{p.genes, pieces}, b.automaton, b.diagram/16)
 		return errors.Is(err, ErrEmpty)
 	}
-	for _, r := range suspects { // one alone is the clearest answer
+	for _, r := range suspects { // a single rule is the clearest answer
 		if empty([]*rule{r}) {
 			return []*rule{r}
 		}
@@ -347,7 +347,7 @@ func (b *branch) culprits(p part) []*rule {
 	return suspects
 }
 
-// emptied words the error about rules that leave no genome.
+// emptied makes the error about rules that leave no genome.
 func (b *branch) emptied(rules []*rule) error {
 	quote := func(r *rule) string {
 		if r.Why == "" {
@@ -360,8 +360,8 @@ func (b *branch) emptied(rules []*rule) error {
 		return fmt.Errorf("space: %w: the conditions of its genes cannot be evaluated", ErrEmpty)
 	case 1:
 		r := rules[0]
-		// Does it fail wherever it is evaluated? Looking at the first values
-		// tells in all likelihood, and the message is then much clearer.
+		// Does it fail wherever it is evaluated? The first values very likely show it,
+		// and the message is then much clearer.
 		first := func(int) int32 { return 0 }
 		if r.judge(b, first) == fails {
 			return fmt.Errorf("space: %w: the constraint %s excludes every genome; with the first value of each gene it fails: %s",
@@ -397,7 +397,7 @@ func (b *branch) admits(path []int32) bool {
 	return true
 }
 
-// slot gives the slot of a value of the space's gene, or of inactive (-1).
+// slot returns the slot of a value of the space's gene, or of inactive (-1).
 func (g *localGene) slot(value int) int32 {
 	if value < 0 {
 		return int32(len(g.Values))
@@ -405,7 +405,7 @@ func (g *localGene) slot(value int) int32 {
 	return g.slotOf[value]
 }
 
-// all walks the components from one on; false when yield asked to stop.
+// all walks the components from comp on; false when yield asked to stop.
 func (b *branch) all(comp int, path []int32, yield func() bool) bool {
 	if comp == len(b.comps) {
 		return yield()

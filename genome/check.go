@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Check tells whether g is a valid genome of this space: nil, or an
-// *InvalidError that names the broken constraint and its reason. A genome of
-// another space is judged by its names and values.
+// Check returns nil if g is a valid genome of this space, else an *InvalidError that
+// names the broken constraint and its reason. It checks a genome of another space by
+// its names and values.
 //
-// Everything that makes a genome agrees with it: samplers and operators walk
+// Everything that makes genomes agrees with Check: samplers and operators walk
 // diagrams compiled from the same rules, FromMap and Parse call the same
 // function.
 func (s *Space) Check(g Genome) error {
@@ -19,7 +19,7 @@ func (s *Space) Check(g Genome) error {
 	return err
 }
 
-// adopt gives the genome of this space with the names and values of g.
+// adopt returns the genome of this space with the names and values of g.
 func (s *Space) adopt(g Genome) (Genome, error) {
 	if g.space == nil {
 		return Genome{}, &InvalidError{Msg: "there is none (the zero Genome)"}
@@ -30,8 +30,8 @@ func (s *Space) adopt(g Genome) (Genome, error) {
 	return s.FromMap(g.Map())
 }
 
-// own gives g in this space; operators call it. A genome that is not of the
-// space is a fault of the caller.
+// own returns g in this space; operators call it. A genome that is not in the space is
+// an error of the caller.
 func (s *Space) own(g Genome) Genome {
 	if g.space == s {
 		return g
@@ -43,7 +43,7 @@ func (s *Space) own(g Genome) Genome {
 	return h
 }
 
-// check judges an index vector; see Indices. It is the one function that
+// check checks an index vector; see Indices. Only this function
 // decides what is valid.
 func (s *Space) check(ix []int) error {
 	b := s.branches[0]
@@ -111,7 +111,7 @@ func (s *Space) check(ix []int) error {
 	return nil
 }
 
-// has says which values there are, for messages.
+// has lists the values that there are, for messages.
 func has(values []Value, wanted Value) string {
 	if w, ok := wanted.Number(); ok && len(values) > 12 {
 		var below, above string
@@ -158,7 +158,7 @@ func (s *Space) valueIndex(gene int, v Value) (int, bool) {
 	return 0, false
 }
 
-// FromMap makes a genome of a complete assignment by name: integers, floats,
+// FromMap makes a genome from a complete assignment by name: integers, floats,
 // booleans, strings or Values. Numbers match across integer and float when
 // nothing is lost. The error, for which errors.Is reports ErrInvalid, is an
 // *InvalidError that says which gene is unknown or missing, which value it
@@ -224,7 +224,7 @@ func (s *Space) Parse(encoding string) (Genome, error) {
 	return s.FromIndices(ix)
 }
 
-// FromIndices makes a genome of an index vector as Indices gives it.
+// FromIndices makes a genome from an index vector, as Indices returns it.
 func (s *Space) FromIndices(ix []int) (Genome, error) {
 	if len(ix) != len(s.genes) {
 		return Genome{}, &InvalidError{Msg: fmt.Sprintf("%d indices for %d genes", len(ix), len(s.genes))}
@@ -244,7 +244,7 @@ func (s *Space) FromIndices(ix []int) (Genome, error) {
 	return Genome{s, string(code)}, nil
 }
 
-// Indices gives, per gene of the space, the index of its value among the
+// Indices returns, per gene of the space, the index of its value among the
 // gene's values, -1 when it is inactive. FromIndices is the inverse.
 func (s *Space) Indices(g Genome) []int {
 	g = s.own(g)
@@ -255,7 +255,7 @@ func (s *Space) Indices(g Genome) []int {
 	return ix
 }
 
-// Vector gives the genome as numbers for models: per gene, the index of its
+// Vector returns the genome as numbers for models: per gene, the index of its
 // value scaled to 0...1 (so that powers of two are on a logarithmic scale), -1
 // when it is inactive.
 func (s *Space) Vector(g Genome) []float64 {

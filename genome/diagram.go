@@ -34,11 +34,10 @@ const (
 
 // buildDiagram makes the product of the automata over levels with the given
 // numbers of slots, with about budget edges at most. Where a level becomes too
-// wide, the automaton with the most states there is given up (those of
-// conditions last): from that level on its state is forgotten, which joins
-// nodes. The diagram then holds more than the automata accept; which ones were
-// given up is returned, as their indices. A level may take a quarter of what
-// is left of the budget, and least nodes in any case.
+// wide, the automaton with the most states there is dropped (those of conditions last):
+// from that level on its state is forgotten, which joins nodes. The diagram then holds
+// more than the automata accept; buildDiagram returns the indices of the dropped ones.
+// A level may take a quarter of the remaining budget, and least nodes in any case.
 func buildDiagram(slots []int32, autos []*automaton, budget, least int) (*diagram, []int, error) {
 	// An automaton is live at a level when it has read something before and
 	// still may read. Only then is its state part of a node's identity.
@@ -63,7 +62,7 @@ func buildDiagram(slots []int32, autos []*automaton, budget, least int) (*diagra
 		k := int(slots[l])
 		limit := max(budget/(4*k), least)
 		for count > limit && len(live) > 0 {
-			// Nodes that differ in the state of this automaton only become one.
+			// Nodes that differ only in the state of this automaton are merged.
 			at := widest(autos, live, states)
 			givenUp = append(givenUp, live[at])
 			width := len(live)
@@ -81,8 +80,8 @@ func buildDiagram(slots []int32, autos []*automaton, budget, least int) (*diagra
 		}
 		budget -= count * k
 
-		// Every automaton whose state matters now, and where its new state
-		// goes in the next level's tuple, -1 if it ends here.
+		// Every automaton whose state matters now, and the position of its new state in
+		// the next level's tuple, -1 if it ends here.
 		type move struct {
 			a        *automaton
 			from, to int // from is -1 for the root
@@ -140,7 +139,7 @@ func buildDiagram(slots []int32, autos []*automaton, budget, least int) (*diagra
 	return d, givenUp, err
 }
 
-// widest gives the position in live of the automaton with the most states
+// widest returns the position in live of the automaton with the most states
 // among the tuples, constraints before conditions.
 func widest(autos []*automaton, live []int, states []int32) int {
 	best, most := -1, 0
@@ -207,7 +206,7 @@ func reduceDiagram(slots []int32, raw [][]int32) (*diagram, error) {
 	}
 	d.kids = make([]int32, 0, edges)
 	for l := range n {
-		below := int32(0) // what turns a number within the level below into an id
+		below := int32(0) // the offset from a number within the level below to an id
 		if l+1 < n {
 			below = d.first[l+1] - 1
 		}
@@ -261,7 +260,7 @@ func listDiagram(slots, rows []int32) *diagram {
 	}
 	d, err := reduceDiagram(slots, raw)
 	if err != nil {
-		panic(err) // there is a row at least
+		panic(err) // there is at least one row
 	}
 	return d
 }
@@ -306,14 +305,14 @@ func (d *diagram) upward(visit func(node int32, kids []int32)) {
 	}
 }
 
-// children gives the children of a node of a level.
+// children returns the children of a node of a level.
 func (d *diagram) children(level int, node int32) []int32 {
 	k := d.slots[level]
 	e := d.edge[level] + (node-d.first[level])*k
 	return d.kids[e : e+k : e+k]
 }
 
-// size gives the number of paths, rounded when it is beyond 2^53.
+// size returns the number of paths, rounded when it is beyond 2^53.
 func (d *diagram) size() float64 {
 	if d.counts != nil {
 		return float64(d.counts[d.root])
@@ -336,7 +335,7 @@ func (d *diagram) sample(rng *rand.Rand, path []int32) {
 			if c == dead {
 				continue
 			}
-			path[l], node = int32(s), c // the last live child takes what rounding leaves over
+			path[l], node = int32(s), c // the last live child gets the remainder from rounding
 			if r -= d.weights[c]; r < 0 {
 				break
 			}
@@ -373,7 +372,7 @@ func (d *diagram) rank(path []int32) uint64 {
 	return rank
 }
 
-// has tells whether the slots are a path.
+// has says whether the slots are a path.
 func (d *diagram) has(path []int32) bool {
 	node := d.root
 	for l := range d.slots {
@@ -384,9 +383,8 @@ func (d *diagram) has(path []int32) bool {
 	return true
 }
 
-// index numbers distinct tuples of one width in the order in which they are
-// met. It is a hash table over one flat list, which costs a small part of what
-// a map with strings as keys does.
+// index numbers distinct tuples of one width in the order of their first use. It is a
+// hash table over one flat list, which is far cheaper than a map with strings as keys.
 type index struct {
 	width  int
 	count  int

@@ -13,7 +13,7 @@ type EncodingError struct {
 	Msg      string
 }
 
-// Error gives one line.
+// Error returns one line.
 func (e *EncodingError) Error() string {
 	return fmt.Sprintf("genome %q: column %d: %s", e.Encoding, e.Offset+1, e.Msg)
 }
@@ -93,7 +93,7 @@ func fields(s string) ([]field, error) {
 	return out, nil
 }
 
-// Decode reads an encoding without a space: the values by name, as they are
+// Decode reads an encoding without a space: the values by name, as
 // written. Use it to print genomes of spaces that no longer exist, and
 // Space.Parse if you have the space.
 func Decode(encoding string) (map[string]Value, error) {
@@ -122,9 +122,8 @@ func Plain(encoding string) map[string]any {
 	return out
 }
 
-// Alone reads an encoding as the one genome of a space of its own. It prints as the genome
-// that was encoded and is equal to no other: use it to show genomes of spaces that are
-// elsewhere.
+// Alone reads an encoding as the only genome of its own space. It prints like the encoded
+// genome and is equal to no other: use it to show genomes whose space is not available.
 func Alone(encoding string) (Genome, error) {
 	fs, err := fields(encoding)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// maxExpr bounds the length of an expression in bytes. With the nesting of
-// loops bounded too, an expression always ends soon.
+// maxExpr bounds the length of an expression in bytes. Since the nesting of loops is
+// bounded too, evaluation always ends soon.
 const maxExpr = 4096
 
 // maxLoops bounds how deep any, all, none, one, count and sum nest.
@@ -32,13 +32,13 @@ var functions = []string{
 	"hasPrefix", "hasSuffix", "upper", "lower", "trim", "string",
 }
 
-// words are the names that expr-lang keeps for itself.
+// words are the names that expr-lang reserves.
 var words = []string{
 	"true", "false", "nil", "in", "not", "and", "or", "let", "if", "else",
 	"matches", "contains", "startsWith", "endsWith",
 }
 
-// reserved tells whether a name means something in every expression.
+// reserved says whether a name has a meaning in every expression.
 func reserved(name string) bool {
 	return slices.Contains(functions, name) || slices.Contains(words, name)
 }
@@ -46,13 +46,13 @@ func reserved(name string) bool {
 // An ExprError says what is wrong with an expression, and where.
 type ExprError struct {
 	Expr   string // the whole expression
-	Offset int    // of the fault, in bytes, from 0
+	Offset int    // of the error, in bytes, from 0
 	Line   int    // from 1
 	Column int    // in characters, from 1
 	Msg    string
 }
 
-// Error gives one line: column, fault, expression.
+// Error returns one line: column, error, expression.
 func (e *ExprError) Error() string {
 	where := fmt.Sprintf("column %d", e.Column)
 	if e.Line > 1 {
@@ -62,29 +62,28 @@ func (e *ExprError) Error() string {
 }
 
 // An Expr is a compiled expression of expr-lang. It is safe for concurrent
-// use. Write gives it in another language.
+// use. Write translates it to another language.
 //
 // Integers are int and overflow silently, as in Go; "/" always gives a float
-// (int(a/b) gives it back), "%" wants integers, "**" gives a float. The
+// (int(a/b) gives an integer again), "%" needs integers, "**" gives a float. The
 // functions are abs, ceil, floor, round, int, float, min, max, bitand, bitor,
 // bitxor, bitnand, bitnot, bitshl, bitshr, bitushr, all, any, none, one,
 // count, sum, len, hasPrefix, hasSuffix, upper, lower, trim and string. A
-// range (1..8) stands only after "in"; there are no variables and no comments.
+// range (1..8) may only follow "in"; there are no variables and no comments.
 type Expr struct {
 	src   string
 	names []string // sorted
 	types map[string]Kind
-	kind  Kind // of the result; KindNone when it shows only at run time
+	kind  Kind // of the result; KindNone if only known at run time
 	tree  *term
-	// program is nil where the tree covers the expression.
+	// program is nil if the tree covers the expression.
 	program *vm.Program
-	node    ast.Node // of a part of an expression, all that it has
+	node    ast.Node // the only field of a part of an expression
 }
 
-// CompileExpr compiles an expression over the names of env, whose values give
-// only the types: an integer, a float, a boolean or a string. The error is an
-// *ExprError for a fault of the expression: syntax, an unknown name (with the
-// nearest known ones), a type.
+// CompileExpr compiles an expression over the names of env, whose values only give the
+// types: an integer, a float, a boolean or a string. The error is an *ExprError if the
+// expression is wrong: syntax, an unknown name (with the nearest known ones), a type.
 func CompileExpr(src string, env map[string]any) (*Expr, error) {
 	types := make(map[string]Kind, len(env))
 	sample := make(map[string]any, len(env))
@@ -102,7 +101,7 @@ func CompileExpr(src string, env map[string]any) (*Expr, error) {
 	return compileExpr(src, types, sample)
 }
 
-// checkName tells whether a name can stand in an expression.
+// checkName says whether a name can be used in an expression.
 func checkName(name string) error {
 	switch {
 	case !validName(name):
@@ -113,7 +112,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// operand gives the value as expressions see it.
+// operand returns the value as expressions see it.
 func (v Value) operand() any {
 	if v.kind == KindInt {
 		return int(int64(v.bits))
@@ -123,7 +122,7 @@ func (v Value) operand() any {
 
 func compileExpr(src string, types map[string]Kind, sample map[string]any) (e *Expr, err error) {
 	defer func() {
-		if r := recover(); r != nil { // a fault of expr-lang must not end a campaign
+		if r := recover(); r != nil { // a bug of expr-lang must not end a campaign
 			e, err = nil, exprError(src, 0, fmt.Sprintf("the expression cannot be compiled: %v", r))
 		}
 	}()
@@ -169,7 +168,7 @@ func machine(src string, sample map[string]any) (*vm.Program, error) {
 	return expr.Compile(src, options...)
 }
 
-// kindOf tells the type of a node's value as expr-lang found it.
+// kindOf returns the type of a node's value as expr-lang found it.
 func kindOf(n ast.Node) Kind {
 	switch n.Type().Kind() {
 	case reflect.Bool:
@@ -184,8 +183,8 @@ func kindOf(n ast.Node) Kind {
 	return KindNone
 }
 
-// comment finds where a comment begins, outside of strings; -1 for none. To
-// expr-lang "A == B // C" is "A == B", which its author cannot mean.
+// comment finds where a comment begins, outside of strings; -1 for none. expr-lang
+// reads "A == B // C" as "A == B", which is hardly what the author means.
 func comment(src string) int {
 	quote := byte(0)
 	for i := 0; i < len(src); i++ {
@@ -203,7 +202,7 @@ func comment(src string) int {
 	return -1
 }
 
-// exprError makes an ExprError for a fault at a character.
+// exprError makes an ExprError at a character.
 func exprError(src string, at int, msg string) *ExprError {
 	e := &ExprError{Expr: src, Line: 1, Column: 1, Offset: len(src), Msg: msg}
 	n := 0
@@ -304,7 +303,7 @@ func (c *census) walk(n ast.Node, loops int) {
 	}
 }
 
-// String gives the source.
+// String returns the source.
 func (e *Expr) String() string { return e.src }
 
 // Names lists the names that the expression mentions, sorted.
@@ -361,7 +360,7 @@ func (e *Expr) run(env map[string]any) (any, error) {
 	return e.value(vars)
 }
 
-// convert gives the caller's value of a name in the type of the compilation.
+// convert converts the caller's value of a name to the type of the compilation.
 func (e *Expr) convert(name string, x any) (Value, error) {
 	v, err := ValueOf(x)
 	if err != nil {

@@ -11,8 +11,8 @@ type Gene struct {
 	// Values are the alleles in order, without repeats. All are of one kind;
 	// integers among floats become floats.
 	Values []Value
-	// Ordinal says that neighboring values are alike (tile sizes), so that
-	// small steps mean something; false for enumerations.
+	// Ordinal says that neighboring values are similar (tile sizes), so that small
+	// steps are meaningful; false for enumerations.
 	Ordinal bool
 	// When is a condition over other genes and the constants; the gene exists
 	// only where it holds (with several sets of constants: under any of them)
@@ -46,12 +46,12 @@ var (
 // An InvalidError says why a genome is not in its space. errors.Is reports
 // ErrInvalid for it.
 type InvalidError struct {
-	Constraint string // the expression that is broken, if one is
-	Why        string // its reason, if it has one
+	Constraint string // the broken expression, if any
+	Why        string // its reason, if any
 	Msg        string // what is wrong otherwise
 }
 
-// Error gives one line.
+// Error returns one line.
 func (e *InvalidError) Error() string {
 	switch {
 	case e.Constraint == "":
@@ -66,5 +66,5 @@ func (e *InvalidError) Error() string {
 	return fmt.Sprintf("invalid genome: it breaks the constraint %q (%s): %s", e.Constraint, e.Why, e.Msg)
 }
 
-// Unwrap gives ErrInvalid.
+// Unwrap returns ErrInvalid.
 func (e *InvalidError) Unwrap() error { return ErrInvalid }

@@ -10,7 +10,7 @@ import (
 
 // A Genome is one point of a Space: an immutable value. Two genomes of one
 // space are equal with == exactly when they have the same values, so a Genome
-// can be the key of a map. The zero Genome is none.
+// can be the key of a map. The zero Genome is not a genome.
 type Genome struct {
 	space *Space
 	code  string // two bytes per gene of the space: 0 inactive, else index + 1
@@ -19,20 +19,19 @@ type Genome struct {
 // IsZero reports whether g is the zero value, which is not a genome.
 func (g Genome) IsZero() bool { return g.space == nil }
 
-// Space gives the space that g belongs to; nil for the zero Genome.
+// Space returns the space that g belongs to; nil for the zero Genome.
 func (g Genome) Space() *Space { return g.space }
 
-// index gives the position of the i-th gene's value among its values, or -1
+// index returns the position of the i-th gene's value among its values, or -1
 // when the gene is inactive.
 func (g Genome) index(i int) int {
 	return int(g.code[2*i])<<8 + int(g.code[2*i+1]) - 1
 }
 
-// String gives the canonical encoding: "BM=64,PACK=true,ORDER=ijk", the genes
-// in the order of the space, inactive ones left out, strings quoted where they
-// could be mistaken. Space.Parse reads it back, Decode without a space. It
-// depends on names and values alone, never on the space's other values or
-// constraints.
+// String returns the canonical encoding: "BM=64,PACK=true,ORDER=ijk", the genes in the
+// order of the space, inactive ones left out, strings quoted if they are ambiguous.
+// Space.Parse reads it back, Decode without a space. It depends only on names and
+// values, never on the space's other values or constraints.
 func (g Genome) String() string {
 	if g.space == nil {
 		return ""
@@ -56,7 +55,7 @@ func (g Genome) append(dst []byte) []byte {
 	return dst
 }
 
-// Hash gives the first 16 hexadecimal digits of SHA-256 over the canonical
+// Hash returns the first 16 hexadecimal digits of SHA-256 over the canonical
 // encoding; "" for the zero Genome.
 func (g Genome) Hash() string {
 	if g.space == nil {
@@ -66,7 +65,7 @@ func (g Genome) Hash() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Get gives the value of a gene; false when the space has no such gene or the
+// Get returns the value of a gene; false when the space has no such gene or the
 // gene is inactive.
 func (g Genome) Get(name string) (Value, bool) {
 	if g.space == nil {
@@ -83,7 +82,7 @@ func (g Genome) Get(name string) (Value, bool) {
 	return g.space.genes[i].Values[k], true
 }
 
-// Map gives the active genes by name, as int64, float64, bool or string: what
+// Map returns the active genes by name, as int64, float64, bool or string: what
 // templates see. The caller may change the map.
 func (g Genome) Map() map[string]any {
 	if g.space == nil {

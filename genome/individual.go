@@ -7,8 +7,7 @@ import (
 	"github.com/MaxHalford/eaopt"
 )
 
-// ErrNotEvaluated means that an Individual was asked for a fitness that it was
-// not told.
+// ErrNotEvaluated means that an Individual has not been told its fitness.
 var ErrNotEvaluated = errors.New("the individual has no fitness yet")
 
 // An Individual is a genome in a population of eaopt.
@@ -22,7 +21,7 @@ type Individual struct {
 
 var _ eaopt.Genome = (*Individual)(nil)
 
-// Evaluate gives the fitness that was told, or ErrNotEvaluated.
+// Evaluate returns the fitness that was told, or ErrNotEvaluated.
 func (i *Individual) Evaluate() (float64, error) {
 	if !i.Told {
 		return 0, ErrNotEvaluated

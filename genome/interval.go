@@ -2,10 +2,10 @@ package genome
 
 import "math"
 
-// An interval bounds what a term can be, whatever its variables are. Bounds
-// decide comparisons long before every gene is known: a sum that is above its
-// limit stays so, and one that cannot reach it never will. The zero interval
-// knows nothing.
+// An interval bounds the value of a term for all values of its variables. Bounds decide
+// comparisons long before every gene is known: a sum that is above its limit stays so,
+// and one that cannot reach it never will. The zero interval means that nothing is
+// known.
 //
 // Bounds of integers are used only where float64 holds every integer, so they
 // are exact; those of floats come from the same operations as the values, which
@@ -49,7 +49,7 @@ func (a interval) times(b interval) interval {
 	return between(min(w, x, y, z), max(w, x, y, z))
 }
 
-// bound gives the interval of an operator's result, where it does not fail.
+// bound returns the interval of an operator's result, if it does not fail.
 func bound(op opcode, args []*term) interval {
 	switch op {
 	case opIf:
@@ -122,7 +122,7 @@ func bound(op opcode, args []*term) interval {
 	return interval{}
 }
 
-// settled tells whether the bounds of two terms decide their comparison, and
+// settled says whether the bounds of two terms decide their comparison, and
 // how.
 func settled(op opcode, x, y *term) (decided, result bool) {
 	a, b := x.in, y.in

@@ -2,16 +2,16 @@ package genome
 
 import "fmt"
 
-// A Language is how another language writes expressions: what Expr.Write asks
-// for. An empty text means that the language has no such thing.
+// A Language says how another language writes expressions, for Expr.Write. An empty
+// text means that the language has no equivalent.
 type Language interface {
 	// Name writes a name that has no value.
 	Name(name string) string
 	// Value writes a constant.
 	Value(v Value) string
-	// Operation writes an operation over its operands. Its name is that in
-	// expressions, of which "and", "or", "not" and "**" are such that have a second
-	// one; "?:" has the condition first, "in" the elements after what is looked for,
+	// Operation writes an operation over its operands. Its name is the one in
+	// expressions; for operations with two names it is "and", "or", "not" and "**".
+	// "?:" has the condition first, "in" the searched value before the elements,
 	// and ".." is "x in lo..hi", three operands. "-" has one operand or two.
 	Operation(name string, operands []Written) string
 }
@@ -21,13 +21,13 @@ type Written struct {
 	Text string
 	// Kind is the type of its value; KindFloat if it may be an integer or a float.
 	Kind Kind
-	// Value is that of a constant, otherwise the zero Value.
+	// Value is the value of a constant, otherwise the zero Value.
 	Value Value
 }
 
 // Write writes an expression in another language. The names in constants have
-// these values; whatever depends on them alone, or on no name, is computed here,
-// and what they decide (the sides of "and", "or" and "?:") is left out. The
+// these values. What depends only on them, or on no name, is computed here, and sides
+// of "and", "or" and "?:" that they make irrelevant are left out. The
 // error says what the language does not have, or what cannot be computed.
 func (e *Expr) Write(l Language, constants map[string]any) (Written, error) {
 	w := &writer{Language: l, of: e, constants: constants, vars: make([]Value, len(e.names))}
@@ -61,7 +61,7 @@ func untranslated(format string, args ...any) (Written, error) {
 	return Written{}, fmt.Errorf(format+" has no translation", args...)
 }
 
-// closed tells whether a term has a value already.
+// closed says whether a term already has a value.
 func (w *writer) closed(t *term) bool {
 	switch t.op {
 	case opVar:

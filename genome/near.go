@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// unknown words an error about a name that is not among the known ones,
+// unknown writes the message about a name that is not among the known ones,
 // suggesting from candidates and listing known.
 func unknown(what, name string, candidates, known []string) string {
 	msg := fmt.Sprintf("unknown %s %s", what, name)
@@ -21,7 +21,7 @@ func unknown(what, name string, candidates, known []string) string {
 	return fmt.Sprintf("%s; known are %s", msg, strings.Join(known, ", "))
 }
 
-// Nearest gives the candidate that differs least from name, letter case aside,
+// Nearest returns the candidate that differs least from name, ignoring case,
 // or "" when none is near.
 func Nearest(name string, candidates []string) string {
 	best, least := "", max(1, len(name)/3)+1

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// This file holds what a search does to genomes. Every operator says what it
-// would like, as a wish per gene, and lets settle find the valid genome that
-// comes nearest to the wishes; so every result is valid, and a change of one
-// gene takes along only what the constraints force.
+// This file has the operators that a search applies to genomes. Every operator makes a
+// wish per gene, and settle finds the valid genome that comes nearest to the wishes. So
+// every result is valid, and a change of one gene changes others only where the
+// constraints force it.
 
-// A wish is what an operator would like a gene to be.
+// A wish is the value that an operator wants for a gene.
 type wish struct {
 	value int     // index among the gene's values, -1 for no wish
-	other int     // what is nearly as welcome, -1 for none
-	pull  float64 // how much it matters; 0 without a wish
+	other int     // the second choice, nearly as good, -1 for none
+	pull  float64 // the weight of the wish; 0 without a wish
 }
 
 // cost says how far a value is from a wish: 0 for the value itself, pull for
@@ -36,20 +36,20 @@ const (
 	pullWanted  = 1.0  // a value that the caller asked for or a parent has
 	pullMutated = 4.0  // a value that a mutation has just chosen
 	pullFilled  = 0.01 // a value drawn for a gene that had none
-	pullAbsent  = 0.1  // what it costs that a wanted gene does not exist
+	pullAbsent  = 0.1  // the cost if a wanted gene does not exist
 )
 
-// beamWidth is the number of partial paths that settle keeps per level, and
-// wideBeam that where deferred constraints may refuse some later.
+// beamWidth is the number of partial paths that settle keeps per level, wideBeam the
+// number if deferred constraints may refuse some later.
 const (
 	beamWidth = 8
 	wideBeam  = 16
 )
 
-// settle gives the valid genome of a branch that is near to the wishes (one
-// per gene of the space): the best of a beam search through each component.
-// Equally good genomes are told apart by the order of the diagram. It fails
-// only when deferred constraints stay broken.
+// settle returns the valid genome of a branch that is near to the wishes (one per gene
+// of the space): the best of a beam search through each component. The order of the
+// diagram decides between equally good genomes. It fails only when deferred constraints
+// stay broken.
 func (s *Space) settle(b *branch, wishes []wish) (Genome, bool) {
 	path := make([]int32, b.length)
 	for i := range b.comps {
@@ -92,7 +92,7 @@ func (s *Space) follow(b *branch, c *component, wishes []wish, path []int32) boo
 		}
 		kids := c.d.children(l, node)
 		if slot < 0 || kids[slot] == dead {
-			// It may still be that the gene does not exist here.
+			// The gene may still not exist here.
 			if slot = int32(len(g.Values)); !g.conditional || kids[slot] == dead {
 				return false
 			}
@@ -112,7 +112,7 @@ type beamed struct {
 }
 
 // beam writes the path of least cost that a beam search finds; false when
-// deferred constraints refuse all that it has kept.
+// deferred constraints refuse all paths that it has kept.
 func (s *Space) beam(b *branch, c *component, wishes []wish, path []int32) bool {
 	levels := len(c.genes)
 	width := beamWidth
@@ -172,8 +172,8 @@ func (s *Space) beam(b *branch, c *component, wishes []wish, path []int32) bool 
 }
 
 // enter adds a path to the level that begins at start, which is sorted by cost
-// and has width paths at most, one per node if joined: what follows a node is
-// the same for all that reach it.
+// and has at most width paths, one per node if joined: all paths that reach a node
+// continue in the same way.
 func enter(all []beamed, start, width int, joined bool, x beamed) []beamed {
 	level := all[start:]
 	if len(level) == width && x.cost >= level[width-1].cost {
@@ -199,8 +199,8 @@ func enter(all []beamed, start, width int, joined bool, x beamed) []beamed {
 	return slices.Insert(all, start+at, x)
 }
 
-// settleOrDraw is settle, made to work with deferred constraints: wishes are
-// given up at random until the result is valid, all of them at last.
+// settleOrDraw is settle for deferred constraints: it drops wishes at random until the
+// result is valid, in the end all of them.
 func (s *Space) settleOrDraw(b *branch, wishes []wish, rng *rand.Rand) Genome {
 	g, ok := s.settle(b, wishes)
 	if ok {
@@ -226,7 +226,7 @@ func (s *Space) settleOrDraw(b *branch, wishes []wish, rng *rand.Rand) Genome {
 	return s.Random(rng)
 }
 
-// fill gives genes without a wish a weak random one; without rng, that for
+// fill gives genes without a wish a weak random one; without rng, a wish for
 // their first value.
 func (s *Space) fill(wishes []wish, rng *rand.Rand) {
 	for i := range wishes {
@@ -240,8 +240,8 @@ func (s *Space) fill(wishes []wish, rng *rand.Rand) {
 	}
 }
 
-// target gives the branch that the wishes choose, a random one (without rng
-// the first) if none.
+// target returns the branch that the wishes choose; if they choose none, a random one
+// (without rng the first).
 func (s *Space) target(wishes []wish, rng *rand.Rand) *branch {
 	switch {
 	case !s.union:
@@ -254,13 +254,12 @@ func (s *Space) target(wishes []wish, rng *rand.Rand) *branch {
 	return s.branches[rng.Intn(len(s.branches))]
 }
 
-// Repair gives a valid genome near to the wanted values: it has as many of
-// them as a beam search can keep, and where one cannot be, an ordinal gene
-// takes a value as near as possible. Genes that are not mentioned, and values
-// that a gene does not have, are drawn from rng or, if it is nil, are the
-// first that fit; numbers that an ordinal gene does not have are taken to mean
-// the nearest that it has. Unknown names are ignored. If want is valid and
-// complete, the result is exactly that.
+// Repair returns a valid genome near to the wanted values. It has as many of them as a
+// beam search can keep; if an ordinal gene cannot have its wanted value, it takes one
+// as near as possible. Genes that are not mentioned, and values that a gene does not
+// have, are drawn from rng or, if it is nil, are the first that fit. For numbers that
+// an ordinal gene does not have, the nearest that it has is wanted. Unknown names are
+// ignored. If want is valid and complete, the result is exactly that.
 func (s *Space) Repair(want map[string]Value, rng *rand.Rand) Genome {
 	ix := s.blank()
 	for name, v := range want {
@@ -299,7 +298,7 @@ func (s *Space) RepairIndices(want []int, rng *rand.Rand) Genome {
 	return s.settleOrDraw(b, wishes, rng)
 }
 
-// wishesOf wishes for g as it is.
+// wishesOf returns wishes for g unchanged.
 func (s *Space) wishesOf(g Genome) []wish {
 	wishes := make([]wish, len(s.genes))
 	for i := range wishes {
@@ -308,9 +307,9 @@ func (s *Space) wishesOf(g Genome) []wish {
 	return wishes
 }
 
-// Mutate changes each gene of g with probability rate, one at least. A changed
-// ordinal gene moves by a small step (one place, with probability one half two
-// or more, and so on) as often as it is drawn anew; others are drawn anew. What
+// Mutate changes each gene of g with probability rate, at least one. A changed ordinal
+// gene either moves by a small step (one place, with probability one half two or more,
+// and so on) or is drawn anew, with equal probability; others are drawn anew. What
 // the constraints then forbid is repaired. The result is valid, and differs
 // from g whenever the space has another genome. In a union, the choosing gene
 // mutates like the others and the rest of the genome follows as far as it can.
@@ -379,7 +378,7 @@ func (s *Space) mutateGene(b *branch, i int, wishes []wish, rng *rand.Rand) {
 	w.value = int(g.values[another(n, slot, rng)])
 }
 
-// another draws one of n numbers other than k, uniformly; n is 2 at least.
+// another draws one of n numbers other than k, uniformly; n is at least 2.
 func another(n, k int, rng *rand.Rand) int {
 	m := rng.Intn(n - 1)
 	if m >= k {
@@ -388,8 +387,8 @@ func another(n, k int, rng *rand.Rand) int {
 	return m
 }
 
-// other draws a genome that is not g: a neighbor if there is one, any
-// otherwise, g itself if it is alone in the space.
+// other draws a genome that is not g: a neighbor if there is one, otherwise any. If g
+// is the only genome of the space, it returns g.
 func (s *Space) other(g Genome, rng *rand.Rand) Genome {
 	if n := s.Neighbours(g); len(n) > 0 {
 		return n[rng.Intn(len(n))]
@@ -423,10 +422,10 @@ func (s *Space) total() uint64 {
 	return n
 }
 
-// Crossover gives a valid genome that takes each gene, by name, from a or from
-// b with equal probability. Where the constraints forbid the mixture, a gene
-// takes the other parent's value if that helps, and otherwise one as near as
-// possible. A gene that only one parent has is taken from it.
+// Crossover returns a valid genome that takes each gene, by name, from a or from b with
+// equal probability. If the constraints forbid the mixture, a gene takes the other
+// parent's value if that helps, and otherwise one as near as possible. A gene that only
+// one parent has is taken from that parent.
 func (s *Space) Crossover(a, b Genome, rng *rand.Rand) Genome {
 	a, b = s.own(a), s.own(b)
 	wishes := make([]wish, len(s.genes))
@@ -448,11 +447,11 @@ func (s *Space) Crossover(a, b Genome, rng *rand.Rand) Genome {
 // Neighbours lists the valid genomes that differ from g in one gene, whatever
 // the value (distance 1 in Hamming's sense), gene by gene and value by value in
 // a fixed order. Genes that begin or cease to exist with the change do not
-// count; those that begin take the first value that fits. A change of a
-// union's choosing gene takes along what the other alternative accepts.
+// count as differences; those that begin take the first value that fits. A change of a
+// union's choosing gene keeps the values that the other alternative accepts.
 func (s *Space) Neighbours(g Genome) []Genome { return s.neighbours(g, false) }
 
-// Adjacent lists the neighbors of which the changed gene, if it is ordinal,
+// Adjacent lists the neighbors whose changed gene, if it is ordinal,
 // has moved to the nearest value in either direction that gives a valid
 // genome.
 func (s *Space) Adjacent(g Genome) []Genome { return s.neighbours(g, true) }
@@ -515,8 +514,8 @@ func (s *Space) neighbours(g Genome, adjacent bool) []Genome {
 	return out
 }
 
-// keep walks on from a node with the slots that path has, and changes only
-// whether conditional genes exist, where it must.
+// keep continues from a node with the slots of path. It only changes whether
+// conditional genes exist, and only where it must.
 func (b *branch) keep(c *component, path []int32, level int, node int32) bool {
 	for ; level < len(c.genes); level++ {
 		kids := c.d.children(level, node)

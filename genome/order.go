@@ -2,9 +2,9 @@ package genome
 
 import "math"
 
-// An ordering problem: which gene to read first. The size of a diagram hangs
-// on it, since genes between the first and the last one of a constraint must
-// carry its state along.
+// An ordering is the problem in which order to read the genes. The size of a diagram
+// depends on it, since genes between the first and the last one of a constraint must
+// carry its state.
 type ordering struct {
 	slots []int32 // per gene
 	// scopes lists the genes of each rule; needs the genes that must come
@@ -14,11 +14,11 @@ type ordering struct {
 	of     [][]int // per gene: its scopes
 }
 
-// solve gives the order with the least estimated size among the declared one
-// and greedy ones from several starts: each appends the gene that leaves the
-// smallest frontier, the product of the slots of the genes already placed that
-// an unfinished rule mentions. The estimate does not know what constraints
-// remember (a product, a sum), so it is a guide, not a bound to rely on.
+// solve returns the order with the least estimated size among the declared one and
+// greedy ones from several starts: each appends the gene that leaves the smallest
+// frontier, the product of the slots of the genes already placed that an unfinished
+// rule mentions. The estimate does not know what constraints remember (a product, a
+// sum), so it is a guide, not a bound.
 func (o *ordering) solve() []int {
 	n := len(o.slots)
 	o.of = make([][]int, n)
@@ -58,7 +58,7 @@ func (o *ordering) walk(start int, declared bool) (order []int, cost float64) {
 		pending[g] = len(o.of[g])
 	}
 	size := func(g int) float64 { return math.Log(float64(o.slots[g])) }
-	// after gives the frontier if g were placed.
+	// after is the frontier if g were placed.
 	touched := make([]int, n)
 	frontier := 0.0
 	after := func(g int) float64 {

@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// This file folds terms: some genes already have values, and what depends on them
-// alone is computed. Terms are unique within their pool, so that two prefixes of a
-// genome that leave the same thing to be decided lead to the same term. That is
-// what keeps diagrams small: after A and B, the constraint A*B*C <= 64 remembers
-// their product only, and "A == 0 || ..." remembers nothing once A is 0.
+// This file folds terms: some genes already have values, and what depends only on them
+// is computed. Terms are unique within their pool, so two prefixes of a genome that
+// leave the same decision lead to the same term. That keeps diagrams small: after A and
+// B, the constraint A*B*C <= 64 only remembers their product, and "A == 0 || ..."
+// remembers nothing once A is 0.
 //
-// In a pool, fewer operations than in a tree say the same, sums and products of
-// integers are flat, sorted, and hold at most one constant (which wrapping
-// arithmetic permits), and what a tree does not cover is one opaque call of
+// A pool expresses everything with fewer operations than a tree. Sums and products of
+// integers are flat, sorted, and hold at most one constant (which wrapping arithmetic
+// permits). What a tree does not cover is one opaque call of
 // expr-lang's machine, made when all its genes are known.
 
 // maxScope is the number of variables that terms of one pool can have.
@@ -147,8 +147,7 @@ func (p *pool) make(op opcode, kind Kind, call *Expr, args ...*term) *term {
 	return p.intern(op, kind, Value{}, args, call)
 }
 
-// reduced builds a term of any operation of a tree from the fewer ones that pools
-// have.
+// reduced builds a term for any operation of a tree from the fewer operations of pools.
 func (p *pool) reduced(op opcode, kind Kind, args ...*term) *term {
 	minus := func(t *term) *term { return p.make(opMul, KindInt, nil, t, p.constant(Int(-1))) }
 	switch {
@@ -176,7 +175,7 @@ func (p *pool) reduced(op opcode, kind Kind, args ...*term) *term {
 	return p.make(op, kind, nil, args...)
 }
 
-// logic folds "and" and "or", which look at the right side only when the left
+// logic folds "and" and "or", which evaluate the right side only if the left
 // one does not decide.
 func (p *pool) logic(op opcode, a, b *term) *term {
 	neutral := Bool(op == opAnd) // true and b is b; false or b is b
@@ -197,7 +196,7 @@ func (p *pool) logic(op opcode, a, b *term) *term {
 }
 
 // ring folds sums and products of integers, which wrap and so may be
-// rearranged at will.
+// rearranged freely.
 func (p *pool) ring(op opcode, args []*term) *term {
 	acc, neutral := int64(0), int64(0)
 	if op == opMul {
@@ -233,7 +232,7 @@ func (p *pool) ring(op opcode, args []*term) *term {
 	return p.intern(op, KindInt, Value{}, flat, nil)
 }
 
-// subst gives the term with a value for one variable.
+// subst returns the term with a value for one variable.
 func (p *pool) subst(t *term, position int, v Value) *term {
 	if t.vars&(1<<position) == 0 {
 		return t
@@ -242,7 +241,7 @@ func (p *pool) subst(t *term, position int, v Value) *term {
 		return p.constant(v)
 	}
 	switch t.op {
-	case opAnd, opOr, opIf: // spare the sides that no longer matter
+	case opAnd, opOr, opIf: // skip the sides that no longer matter
 		a := p.subst(t.args[0], position, v)
 		if a.op == opConst {
 			switch {
@@ -264,7 +263,7 @@ func (p *pool) subst(t *term, position int, v Value) *term {
 	return p.make(t.op, t.kind, t.call, args...)
 }
 
-// compile turns an expression into a term; lookup gives the term of a name.
+// compile turns an expression into a term; lookup returns the term of a name.
 func (p *pool) compile(e *Expr, lookup func(name string) *term) *term {
 	vars := make([]*term, len(e.names))
 	for i, name := range e.names {

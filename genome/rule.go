@@ -20,14 +20,14 @@ type rule struct {
 }
 
 // A piece is a condition, or one of the parts that "and" joins in a
-// constraint: the less a piece says, the more genes stay independent.
+// constraint: the smaller the pieces, the more genes stay independent.
 type piece struct {
 	*rule
 	term  *term
 	scope []int // the local genes that it depends on
 	vars  []int // their variables in the term
-	// silent: it is deferred and has no part in the diagram. It still joins
-	// its genes in one component, where repairs can heed it.
+	// silent: it is deferred and not in the diagram. It still joins its genes in one
+	// component, where repairs can respect it.
 	silent bool
 }
 
@@ -106,7 +106,7 @@ func (r *rule) compileTerm(b *branch) {
 	}
 }
 
-// pieces takes the rule apart.
+// pieces splits the rule.
 func (r *rule) pieces(b *branch) []*piece {
 	if r.term == nil {
 		return []*piece{{rule: r, scope: r.names, silent: true}}
@@ -132,7 +132,7 @@ func (r *rule) pieces(b *branch) []*piece {
 	return out
 }
 
-// verdict is what a rule says of a choice of slots by local gene.
+// verdict is the result of a rule for a choice of slots by local gene.
 type verdict uint8
 
 const (
@@ -142,7 +142,7 @@ const (
 	idle  // a gene that it names is inactive
 )
 
-// judge evaluates the rule; slot gives the slot of a local gene, inactive
+// judge evaluates the rule; slot returns the slot of a local gene, inactive
 // included.
 func (r *rule) judge(b *branch, slot func(gene int) int32) verdict {
 	for _, g := range r.names {
@@ -187,7 +187,7 @@ func (t *term) verdict(vars []Value) verdict {
 	return broken
 }
 
-// operands gives the values of the names of the i-th expression.
+// operands returns the values of the names of the i-th expression.
 func (r *rule) operands(b *branch, i int, slot func(gene int) int32) []Value {
 	vars := make([]Value, len(r.exprs[i].names))
 	for j, name := range r.exprs[i].names {
@@ -223,7 +223,7 @@ func (p *piece) joined() []int {
 	return append(slices.Clone(p.scope), p.gene)
 }
 
-// satisfied tells whether a piece allows the slots of the genes that it joins.
+// satisfied says whether a piece allows the slots of the genes that it joins.
 func (p *piece) satisfied(b *branch, slot func(int) int32) bool {
 	v := p.judge(b, slot)
 	if p.gene < 0 {

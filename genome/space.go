@@ -29,12 +29,12 @@ type Space struct {
 	varying       int // genes that are not the same in every genome by declaration
 }
 
-// Limits bound what NewSpace spends on diagrams.
+// limits bound the cost of NewSpace's diagrams.
 type limits struct {
 	automaton int // children per constraint
 	diagram   int // edges per component, about
-	width     int // nodes that every level may have, whatever was spent before
-	draws     int // to estimate the size where constraints are deferred
+	width     int // nodes that every level may have, whatever the budget left
+	draws     int // to estimate the size if constraints are deferred
 }
 
 // standard keeps NewSpace within a second or two and some 150 MB even for
@@ -46,14 +46,13 @@ const (
 	maxValues = 1<<16 - 2
 
 	estimateAccepted = 2000 // accepted draws that are enough for an estimate
-	leastAccepted    = 10   // fewer make a space that cannot be searched
+	leastAccepted    = 10   // with fewer, the space cannot be searched
 	maxRejectedDraws = 1 << 26
 )
 
-// NewSpace compiles genes and constraints, once. Each env is a set of
-// constants (a shape's dimensions, a device's limits) that expressions can
-// name; all sets have the same names. A constraint must hold under every set;
-// no set at all is one empty set.
+// NewSpace compiles genes and constraints. Each env is a set of constants (a shape's
+// dimensions, a device's limits) that expressions can name; all sets have the same
+// names. A constraint must hold under every set; no set counts as one empty set.
 //
 // An error about an expression is an *ExprError, with its position. errors.Is
 // reports ErrEmpty when no genome is valid; the message names a constraint, or
@@ -86,7 +85,7 @@ func newSpace(lim limits, genes []Gene, constraints []Constraint, envs []map[str
 // alternatives, each a space of its own. Genes of the same name in several
 // alternatives are one gene, so that an offspring keeps their values when the
 // choice changes; the gene has the values of all, and each alternative accepts
-// its own only. In expressions the choosing gene is a constant string.
+// only its own. In expressions the choosing gene is a constant string.
 func NewUnion(gene string, alts []Alternative, envs ...map[string]any) (*Space, error) {
 	if len(alts) == 0 {
 		return nil, errors.New("space: a union needs an alternative at least")
@@ -122,7 +121,7 @@ func NewUnion(gene string, alts []Alternative, envs ...map[string]any) (*Space, 
 }
 
 // NewListed makes the space of the listed genomes, each an index vector over
-// the genes as Space.Indices gives it: -1 where a gene is inactive. It serves
+// the genes as Space.Indices returns it: -1 where a gene is inactive. It is for
 // recorded spaces whose constraints are not known. Repeats count once; When of
 // the genes is not used.
 func NewListed(genes []Gene, rows [][]int) (*Space, error) {
@@ -245,7 +244,7 @@ func ascending(values []Value) bool {
 	return true
 }
 
-// normalise gives the values of a gene in one kind, and that kind.
+// normalise returns the values of a gene in one kind, and that kind.
 func normalise(g Gene) ([]Value, Kind, error) {
 	if len(g.Values) == 0 {
 		return nil, 0, errors.New("it has no values")
@@ -402,7 +401,7 @@ func readConstants(envs []map[string]any, extra map[string]Value, genes map[stri
 	return out, nil
 }
 
-// measure sums the branches up, and estimates the size where rules are
+// measure adds up the branches, and estimates the size if rules are
 // deferred.
 func (s *Space) measure() error {
 	for i, g := range s.genes {
@@ -504,7 +503,7 @@ func (s *Space) genome(b *branch, path []int32) Genome {
 	return Genome{s, string(code)}
 }
 
-// branchOf gives the branch of a genome of this space.
+// branchOf returns the branch of a genome of this space.
 func (s *Space) branchOf(g Genome) *branch {
 	if s.union {
 		return s.branches[g.index(0)]
@@ -512,7 +511,7 @@ func (s *Space) branchOf(g Genome) *branch {
 	return s.branches[0]
 }
 
-// path gives the slots of a genome of this space, level by level.
+// path returns the slots of a genome of this space, level by level.
 func (s *Space) path(b *branch, g Genome, buf []int32) []int32 {
 	path := buf[:0]
 	for i := range b.comps {
@@ -540,7 +539,7 @@ func (s *Space) Genes() []Gene {
 // compiled (see Deferred).
 func (s *Space) Size() float64 { return s.size }
 
-// Exact tells whether every valid genome has a rank: no constraint is deferred
+// Exact says whether every valid genome has a rank: no constraint is deferred
 // and there are at most 2^63 - 1 genomes.
 func (s *Space) Exact() bool { return s.exact }
 
@@ -587,7 +586,7 @@ func (s *Space) Random(rng *rand.Rand) Genome {
 	panic("genome: no valid genome found by drawing")
 }
 
-// At gives the genome of a rank below Size, in the order of All; false when
+// At returns the genome of a rank below Size, in the order of All; false when
 // there is none or the space is not Exact.
 func (s *Space) At(rank uint64) (Genome, bool) {
 	if !s.exact {
@@ -610,7 +609,7 @@ func (s *Space) At(rank uint64) (Genome, bool) {
 }
 
 // Rank is the inverse of At: the number of valid genomes before g in the order
-// of All; false when the space is not Exact or g is not of it.
+// of All; false when the space is not Exact or g is not in it.
 func (s *Space) Rank(g Genome) (uint64, bool) {
 	if !s.exact || g.space != s {
 		return 0, false

@@ -9,16 +9,15 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// This file says what expressions mean: which operations there are, what they
-// take and give, and what they compute. An expression is read once, into a
-// tree of terms. The tree is evaluated (eval), folded as genes get values
-// (partial.go), bounded (interval.go) and written in other languages
-// (language.go).
+// This file defines the meaning of expressions: the operations, their types, and what
+// they compute. An expression is read once, into a tree of terms. The tree is evaluated
+// (eval), folded as genes get values (partial.go), bounded (interval.go) and written in
+// other languages (language.go).
 //
 // The semantics are those of expr-lang's virtual machine, which the tests
 // compare operation by operation. The tree covers numbers, booleans and
 // comparisons of strings. An expression with anything else in it (lists, loops,
-// regular expressions, functions of strings, values whose type shows only at
+// regular expressions, functions of strings, values whose type is only known at
 // run time) is one call of the machine.
 
 // An opcode is an operation of the language, or a leaf.
@@ -70,10 +69,10 @@ const (
 	opBitUshr
 )
 
-// kindNumber is an integer or a float, which shows only at run time.
+// kindNumber is an integer or a float; which one is only known at run time.
 const kindNumber = KindString + 1
 
-// A signature is a rule of types: what an operation takes and gives.
+// A signature is a type rule: the types of an operation's operands and result.
 type signature uint8
 
 const (
@@ -90,7 +89,7 @@ const (
 	ranging                         // a number and two integers; a boolean
 )
 
-// many is how many operands an operation can have that takes any number.
+// many is the limit of an operation that takes any number of operands.
 const many = math.MaxInt
 
 // operations has the operations of the tree, by the names that expressions use.
@@ -142,7 +141,7 @@ var operations = [...]struct {
 // synonyms are second names of operations.
 var synonyms = map[string]string{"!": "not", "&&": "and", "||": "or", "^": "**"}
 
-// gives tells the type of an operation's result; KindNone when it does not take
+// gives returns the type of an operation's result; KindNone when it does not take
 // these operands.
 func (op opcode) gives(args []*term) Kind {
 	o := operations[op]
@@ -220,7 +219,7 @@ type term struct {
 	kind Kind   // of the value; kindNumber and KindNone in trees only
 	errs bool   // whether evaluation can fail; in a pool
 	id   int32  // unique in the pool, in order of making
-	at   int32  // where it stands in the source, in characters; in a tree
+	at   int32  // its position in the source, in characters; in a tree
 	vars uint64 // positions of the variables it depends on; in a pool
 	val  Value  // of opConst; the position of opVar as an integer
 	args []*term
@@ -233,12 +232,12 @@ type reader struct {
 	names []string
 	types map[string]Kind
 	whole bool // whether the tree covers the expression
-	// known, unless nil, has values for names: with them parts are computed that the
-	// tree does not cover, and operands that decide leave out what they decide.
+	// known, unless nil, has values for names. With them, parts that the tree does not
+	// cover are computed, and what deciding operands make irrelevant is left out.
 	known *writer
 }
 
-// value computes a part of an expression that needs the known names alone.
+// value computes a part of an expression that needs only the known names.
 func (r *reader) value(n ast.Node) (v Value, ok bool) {
 	e, err := CompileExpr(n.String(), r.known.constants)
 	if err != nil {
@@ -349,7 +348,7 @@ type fault struct {
 }
 
 // eval computes a term under values for all its variables; false means that
-// the evaluation failed. Why, unless nil, is then told the reason, for terms of a
+// the evaluation failed. Why, unless nil, is then set to the reason, for terms of a
 // tree.
 func (t *term) eval(vars []Value, why *fault) (Value, bool) {
 	switch t.op {
@@ -414,7 +413,7 @@ func (t *term) eval(vars []Value, why *fault) (Value, bool) {
 func (v Value) int() int64     { return int64(v.bits) }
 func (v Value) float() float64 { return math.Float64frombits(v.bits) }
 
-// number gives integers and floats as a float.
+// number returns integers and floats as a float.
 func (v Value) number() float64 {
 	if v.kind == KindInt {
 		return float64(v.int())
@@ -450,12 +449,12 @@ func equal(a, b *Value) bool {
 // maxRange is the longest range.
 const maxRange = 1e6
 
-// apply computes an operation that wants all its operands; false means that it
+// apply computes an operation that needs all its operands; false means that it
 // failed.
 func apply(op opcode, v []Value) (Value, bool) {
 	a, b := &v[0], &v[len(v)-1] // with two operands
 	ints := a.kind == KindInt && b.kind == KindInt
-	if ints { // what constraints do most
+	if ints { // the most common case
 		switch op {
 		case opEq:
 			return Bool(a.bits == b.bits), true
@@ -601,7 +600,7 @@ func apply(op opcode, v []Value) (Value, bool) {
 	return Value{}, false
 }
 
-// failure words why apply failed, as expr-lang does.
+// failure says why apply failed, in the words of expr-lang.
 func failure(op opcode, v []Value) string {
 	switch op {
 	case opMod:

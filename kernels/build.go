@@ -45,7 +45,7 @@ func (l *loader) fresh(names map[string]*node, n *node, what string) {
 	names[n.str] = n
 }
 
-// compile compiles an expression over the names of env; nil where there is none.
+// compile compiles an expression over the names of env; nil if there is none.
 func (l *loader) compile(n *node, env map[string]any) *expression {
 	if n == nil {
 		return nil
@@ -65,8 +65,8 @@ func (l *loader) compile(n *node, env map[string]any) *expression {
 }
 
 // number compiles an expression over the dimensions that gives a number.
-// It computes with floats where it can, for integers would overflow silently:
-// 2*M*N*K may well be beyond 64 bits.
+// It computes with floats where it can, since integers would overflow silently: 2*M*N*K
+// may exceed 64 bits.
 func (l *loader) number(n *node) *expression {
 	e := l.compile(n, l.env)
 	floats := make(map[string]any, len(l.env))
@@ -80,8 +80,8 @@ func (l *loader) number(n *node) *expression {
 }
 
 func (l *loader) definition() {
-	// A newer format may have keys that this package does not know: say so
-	// rather than call them unknown.
+	// A newer format may have keys that this package does not know: report the format,
+	// not the keys.
 	if n := l.d.root.children["format"]; n != nil {
 		if format, ok := n.value.(int64); ok && format > Format {
 			l.d.fail(n.at, "format %d is newer than this evotune, which reads format %d: update evotune", format, Format)
@@ -116,7 +116,7 @@ func (l *loader) definition() {
 	}
 }
 
-// torch reads which functions of a Python file the operator of PyTorch calls.
+// torch reads which functions of a Python file the PyTorch operator calls.
 func (l *loader) torch(t *torchTable) *Torch {
 	out := &Torch{File: t.Source.str, Text: l.file(t.Source, false)}
 	for _, f := range []struct {
@@ -138,9 +138,9 @@ func (l *loader) torch(t *torchTable) *Torch {
 	return out
 }
 
-// likes gives implementations what they share with others: the tables of a file that
-// they name. What an implementation says itself stands instead of it, but parameters and
-// constraints are added.
+// likes merges into implementations what they share with others: the tables of a file
+// that they name. What an implementation declares itself replaces the shared value, but
+// parameters and constraints are added.
 func (l *loader) likes() {
 	list := l.d.root.children["implementation"]
 	if list == nil {
@@ -149,7 +149,7 @@ func (l *loader) likes() {
 	for _, im := range list.items {
 		n := im.child("like")
 		if n == nil || n.kind != stringNode {
-			continue // decoding says what is wrong with it
+			continue // decoding reports the error
 		}
 		common, err := l.d.take(l.path(n.str), []byte(l.file(n, true)))
 		var fault *Error
@@ -173,7 +173,7 @@ func (l *loader) likes() {
 	}
 }
 
-// baselines sees to it that every backend has exactly one.
+// baselines checks that every backend has exactly one.
 func (l *loader) baselines() {
 	owner := map[string]*Implementation{}
 	for _, im := range l.def.Implementations {
@@ -250,12 +250,12 @@ func (l *loader) problem(t *problemTable) {
 	}
 }
 
-// fresh says that contents of a buffer are drawn anew whenever they are needed.
+// fresh says that the contents of a buffer are drawn anew whenever they are needed.
 func fresh(b Buffer) bool {
 	return b.Role != Out && !b.Data.Made() && b.Data.Distribution != Constant
 }
 
-// costs reads what bounds the time of a launch, as far as it is given.
+// costs reads the given bounds on the time of a launch.
 func (l *loader) costs(p *Problem, operations, bytes, pipe, cache *node) {
 	if operations != nil {
 		p.OperationsExpr, p.operations = operations.str, l.number(operations)
@@ -271,7 +271,7 @@ func (l *loader) costs(p *Problem, operations, bytes, pipe, cache *node) {
 	}
 }
 
-// limited checks that operations come with the peak that limits them.
+// limited checks that the peak that limits the operations is given.
 func (l *loader) limited(p *Problem, table *node) {
 	switch {
 	case p.operations != nil && p.Pipe == "":
@@ -301,13 +301,13 @@ func (l *loader) variant(t *variantTable) {
 	l.ofBuffers(&p, t.DType, "dtype", all, func(b *Buffer, n *node) {
 		l.d.oneOf(n, "dtype", words["dtype"])
 		if DType(n.str) != b.DType {
-			b.Tolerance = nil // which was for the other type
+			b.Tolerance = nil // it was for the other type
 		}
 		if b.DType = DType(n.str); b.Unwritten && !b.DType.Float() {
 			l.d.fail(n.at, "buffer %s has unwritten, and %s has no NaN that could stand for what is not written: choose a floating-point type", b.Name, b.DType)
 		}
 		if b.Role != Out {
-			l.data(n, b.Data.String(), b.DType) // whether the new type can hold it
+			l.data(n, b.Data.String(), b.DType) // checks that the new type can hold it
 			if !b.Kept() {
 				b.Domain = b.Domain.within(b.DType)
 			}
@@ -335,7 +335,7 @@ func (l *loader) variant(t *variantTable) {
 	l.def.Variants[t.Backend.str] = &p
 }
 
-// ofBuffers reads what a variant says of buffers, in a table with their names.
+// ofBuffers reads what a variant says about buffers, in a table with their names.
 func (l *loader) ofBuffers(p *Problem, t *node, what string, names []string, read func(*Buffer, *node)) {
 	if t == nil {
 		return
@@ -365,7 +365,7 @@ func (l *loader) reference(t *referenceTable) Reference {
 	return Reference{Source: l.source(t.Table, t.Python, t.Entry, "reference"), Python: true, Library: t.Library.text()}
 }
 
-// source reads a file of C or Python and its entry, which a table has.
+// source reads a C or Python file and its entry, from a table.
 func (l *loader) source(table, file, entry *node, example string) Source {
 	return Source{File: file.str, Text: l.file(file, false), Entry: l.entry(table, entry, example)}
 }
@@ -425,7 +425,7 @@ func (l *loader) buffer(t *bufferTable) Buffer {
 	return b
 }
 
-// outputKeys reads what only outputs have.
+// outputKeys reads the keys that only outputs have.
 func (l *loader) outputKeys(t *bufferTable, b *Buffer) {
 	for _, key := range []string{"tolerance", "repeat", "unwritten"} {
 		n := t.Table.children[key]
@@ -532,7 +532,7 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 
 var domainForm = regexp.MustCompile(`^\s*([\[(])\s*([^,\s]+)\s*,\s*([^,\s]+)\s*([\])])\s*$`)
 
-// interval reads a domain that is declared.
+// interval reads a declared domain.
 func (l *loader) interval(b *Buffer, n *node) {
 	m := domainForm.FindStringSubmatch(n.str)
 	if m == nil {
@@ -583,7 +583,7 @@ func (l *loader) scalar(t *scalarTable) Scalar {
 	return s
 }
 
-// shapes reads those of the problem or of a variant, which is the table.
+// shapes reads the shapes of the problem or of a variant, which table holds.
 func (l *loader) shapes(p *Problem, table *node, list []*shapeTable) {
 	seen := map[string]*node{}
 	for _, t := range list {

@@ -16,7 +16,7 @@ import (
 //go:embed templates
 var embedded embed.FS
 
-// Builtin holds the folders of the built-in kernels, and the folder include with the
+// Builtin returns the folders of the built-in kernels, and the folder include with the
 // headers that several of them share.
 func Builtin() fs.FS {
 	sub, err := fs.Sub(embedded, "templates")
@@ -26,7 +26,7 @@ func Builtin() fs.FS {
 	return sub
 }
 
-// A Catalogue is the set of kernels that are known by name.
+// A Catalogue is a set of kernels by name.
 type Catalogue struct {
 	good   map[string]*Definition
 	broken map[string]error // by the names of the folder and of the kernel
@@ -34,11 +34,10 @@ type Catalogue struct {
 }
 
 // Open collects the built-in kernels and those in folders: each folder is a
-// kernel itself, or holds several. Of two kernels with one name the one that
-// was named later stands, so that a user's kernel goes before a built-in one;
-// its Overrides says so. A broken kernel does not hide the others: Get returns
-// its error, and Errors lists them. Open itself fails when a folder cannot be
-// read or holds no kernel at all.
+// kernel itself, or holds several. Of two kernels with the same name, the later one
+// counts, so a user's kernel replaces a built-in one; its Overrides says so. A broken
+// kernel does not hide the others: Get returns its error, and Errors lists all errors.
+// Open itself fails when a folder cannot be read or holds no kernel.
 func Open(dirs ...string) (*Catalogue, error) {
 	c := &Catalogue{good: map[string]*Definition{}, broken: map[string]error{}}
 	builtin := Builtin()
@@ -95,12 +94,12 @@ func (c *Catalogue) addFolder(dir string) error {
 	return nil
 }
 
-// add notes a kernel, or the error of a folder. name is what the definition
-// calls itself, if it could be read that far.
+// add notes a kernel, or the error of a folder. name is the definition's name, if it
+// could be read that far.
 func (c *Catalogue) add(folder, name string, d *Definition, err error) {
 	if err != nil {
 		c.errs = append(c.errs, err)
-		// Rather no kernel than the one that the broken one was to replace.
+		// No kernel is better than the one that the broken one should replace.
 		for _, n := range []string{folder, name} {
 			c.broken[n] = err
 			delete(c.good, n)
@@ -120,9 +119,8 @@ func (c *Catalogue) Names() []string { return slices.Sorted(maps.Keys(c.good)) }
 // Errors lists the errors of the kernels that did not load.
 func (c *Catalogue) Errors() []error { return slices.Clone(c.errs) }
 
-// Get finds a kernel by name. For one that did not load it returns the error
-// of loading it; for an unknown one an error that wraps ErrUnknownKernel and
-// suggests near names.
+// Get finds a kernel by name. For a kernel that did not load it returns the load error;
+// for an unknown one, an error that wraps ErrUnknownKernel and suggests similar names.
 func (c *Catalogue) Get(name string) (*Definition, error) {
 	if d := c.good[name]; d != nil {
 		return d, nil

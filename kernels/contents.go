@@ -7,24 +7,24 @@ import (
 	"slices"
 )
 
-// A Domain is the closed interval in which every element of an input lies. What a
-// kernel does outside of it does not matter.
+// A Domain is the closed interval in which every element of an input lies. Kernels need
+// not be right outside of it.
 type Domain struct {
 	Lo float64 `json:"lo"`
 	Hi float64 `json:"hi"`
 }
 
-// String gives the form that kernel.toml has.
+// String returns the form of kernel.toml.
 func (d Domain) String() string { return fmt.Sprintf("[%g, %g]", d.Lo, d.Hi) }
 
-// Holds tells whether a value lies in the domain.
+// Holds says whether a value lies in the domain.
 func (d Domain) Holds(x float64) bool { return d.Lo <= x && x <= d.Hi }
 
 // normalReach is how many standard deviations around its mean the domain of
 // normally distributed data reaches when none is declared.
 const normalReach = 6
 
-// Domain is the interval that data stay in by themselves: the range of a bounded
+// Domain is the natural interval of the data: the range of a bounded
 // distribution, and six standard deviations around the mean of a normal one.
 func (d Data) Domain() Domain {
 	switch d.Distribution {
@@ -36,7 +36,7 @@ func (d Data) Domain() Domain {
 	return Domain{d.A, d.B}
 }
 
-// Round gives the value of the type that is nearest to x, ties to even.
+// Round returns the value of the type that is nearest to x, ties to even.
 func (t DType) Round(x float64) float64 {
 	digits, least := 53, -1074 // of the significand, and the exponent of the smallest step
 	switch t {
@@ -63,17 +63,17 @@ func (t DType) Round(x float64) float64 {
 	return math.RoundToEven(x/step) * step
 }
 
-// Holds tells whether the type has a number near x: an integer type only x itself.
+// Holds says whether the type has a number near x; for an integer type, x itself.
 func (t DType) Holds(x float64) bool {
 	return t.span().Holds(x) && (t.Float() || x == math.Trunc(x))
 }
 
-// span is all that the type holds, as far as data may go.
+// span is the range of the type, within the limits of data.
 func (t DType) span() Domain {
 	var hi float64
 	switch t {
 	case F64:
-		hi = 1e300 // the reference computes with it
+		hi = 1e300 // the limit of what the reference computes with
 	case F32:
 		hi = math.MaxFloat32
 	case F16:
@@ -91,7 +91,7 @@ func (t DType) span() Domain {
 	return Domain{-hi, hi}
 }
 
-// next is the next number of the type in a direction, past those that are denormal.
+// next is the next number of the type in a direction, skipping denormal ones.
 func (t DType) next(x, direction float64) float64 {
 	if !t.Float() {
 		if direction > 0 {
@@ -106,7 +106,7 @@ func (t DType) next(x, direction float64) float64 {
 	return t.Round(x + direction*by)
 }
 
-// nextOfFew is next where so few numbers are there that none may be left out.
+// nextOfFew is next for types with so few numbers that none may be left out.
 func (t DType) nextOfFew(x, direction float64) float64 {
 	if x == 0 {
 		return math.Copysign(t.normal(), direction)
@@ -129,7 +129,7 @@ func (t DType) nextOfFew(x, direction float64) float64 {
 	}
 }
 
-// within brings the ends to numbers that the type holds, inwards.
+// within moves the ends inwards to numbers that the type holds.
 func (d Domain) within(t DType) Domain {
 	all := t.span()
 	lo, hi := math.Max(d.Lo, all.Lo), math.Min(d.Hi, all.Hi)
@@ -180,7 +180,7 @@ func (t DType) normal() float64 {
 	return 0
 }
 
-// small is what data are multiplied by to be small, so that the product of two is
+// small is the factor that makes data small, such that the product of two is
 // still a normal number.
 func (t DType) small() float64 {
 	switch t {
@@ -192,12 +192,13 @@ func (t DType) small() float64 {
 	return 0x1p-30
 }
 
-// A Further is contents of the inputs that parity compares besides the declared
-// ones: data that bite, on which a kernel is wrong that relies on how the declared
-// data happen to be. All of it lies in the domains of the buffers.
+// A Further is edge-case contents of the inputs, which parity compares besides the
+// declared ones: a kernel that relies on properties of the declared data is wrong on
+// them. All values lie in the domains of the buffers.
 type Further struct {
 	Name string
-	// turn says which value scalars take: they take turns, but where plain.
+	// turn says which of their values scalars take: the values take turns, unless plain
+	// is set.
 	turn  int
 	plain bool
 	fills []*filling // by buffer; nil for outputs
@@ -208,18 +209,18 @@ type filling struct {
 	row  rowMaker
 	b    Buffer
 	zero bool      // whether the domain has a zero
-	made []float64 // by a function in Python, of which the declared data are drawn then
-	rows int       // how many there are
+	made []float64 // by a function in Python; the declared data are then drawn from these
+	rows int       // the number of rows
 	one  int       // the row that is unlike all others
 }
 
-// A rowMaker makes row r of a buffer. The numbers that it makes are rounded to the type
-// and brought into the domain afterwards.
+// A rowMaker makes row r of a buffer. Its numbers are rounded to the type and clamped
+// to the domain afterwards.
 type rowMaker func(f *filling, row []float64, r int, rng *rand.Rand)
 
-// further is the table of contents that bite: all that there are, their names, and
-// for which buffers they make sense. A buffer for which one does not make sense
-// holds declared data, and one that makes sense for none is left out.
+// further is the table of all edge-case contents: their names, and for which buffers
+// they make sense. A buffer for which one does not make sense holds declared data, and
+// contents that make sense for no buffer are left out.
 var further = []struct {
 	name string
 	fits func(f *filling) bool
@@ -239,7 +240,7 @@ var further = []struct {
 			row[i] = from - width*rng.Float64()
 		}
 	}},
-	// From one end of the domain to the other, or back, and on from there; every row
+	// From one end of the domain to the other, or back, cyclically; every row
 	// begins elsewhere.
 	{"ramp", spread, func(f *filling, row []float64, r int, _ *rand.Rand) {
 		for i := range row {
@@ -251,7 +252,7 @@ var further = []struct {
 		}
 	}},
 	// One element of each row far from the others, row by row from the end of the
-	// domain down to where declared data end: a fault may show at one size alone.
+	// domain down to where declared data end: a fault may show at one size only.
 	{"outliers", spread, func(f *filling, row []float64, r int, rng *rand.Rand) {
 		f.declared(row, rng)
 		x := f.b.Domain.Hi
@@ -261,7 +262,7 @@ var further = []struct {
 		near := math.Min(f.reach()/math.Abs(x), 1)
 		at := rng.IntN(len(row))
 		if r%4 == 3 {
-			at = 0 // which some take for typical
+			at = 0 // some kernels assume that the first element is typical
 		}
 		row[at] = x * math.Pow(near, float64(r%32)/31)
 	}},
@@ -274,7 +275,7 @@ var further = []struct {
 			row[i] = values[rng.IntN(1+r%4)]
 		}
 	}},
-	// One sign: the declared data, and in every other row all that the domain has.
+	// One sign: the declared data, and in every other row the whole domain.
 	{"negative", signs, func(f *filling, row []float64, r int, rng *rand.Rand) {
 		f.declared(row, rng)
 		for i, x := range row {
@@ -293,7 +294,7 @@ var further = []struct {
 			}
 		}
 	}},
-	// All of the domain.
+	// The whole domain.
 	{"broad", func(f *filling) bool {
 		return spread(f) && (f.b.Data.Distribution == Normal || f.b.Data.Domain() != f.b.Domain)
 	}, func(f *filling, row []float64, _ int, rng *rand.Rand) {
@@ -302,7 +303,7 @@ var further = []struct {
 			row[i] = f.b.Domain.Lo*(1-at) + f.b.Domain.Hi*at
 		}
 	}},
-	// Nothing but the ends of the domain: the largest magnitudes.
+	// Only the ends of the domain: the largest magnitudes.
 	{"ends", spread, func(f *filling, row []float64, _ int, rng *rand.Rand) {
 		for i := range row {
 			row[i] = f.b.Domain.Lo
@@ -333,7 +334,7 @@ var further = []struct {
 		}
 	}},
 	// The declared data, and in one row an element, some in a row, or all from elsewhere in the
-	// domain: nothing in other rows tells of it.
+	// domain: the other rows give no sign of it.
 	{"somewhere", spread, func(f *filling, row []float64, r int, rng *rand.Rand) {
 		f.declared(row, rng)
 		if r == 0 {
@@ -408,8 +409,8 @@ func (f *filling) declared(row []float64, rng *rand.Rand) {
 	}
 }
 
-// Further lists the contents that bite which the problem's domains allow. There are
-// none where every input has one value alone.
+// Further lists the edge-case contents that the problem's domains allow. There are none
+// if every input has only one value.
 func (p *Problem) Further() []Further {
 	var list []Further
 	for _, row := range further {
@@ -434,7 +435,7 @@ func (p *Problem) Further() []Further {
 	return list
 }
 
-// FurtherNamed finds further contents by their name.
+// FurtherNamed finds edge-case contents by name.
 func (p *Problem) FurtherNamed(name string) (Further, error) {
 	list := p.Further()
 	i := slices.IndexFunc(list, func(c Further) bool { return c.Name == name })
@@ -444,14 +445,14 @@ func (p *Problem) FurtherNamed(name string) (Further, error) {
 	return list[i], nil
 }
 
-// Declared gives the same contents of the inputs with the declared scalars.
+// Declared returns the same contents of the inputs with the declared scalars.
 func (c Further) Declared() Further {
 	c.plain = true
 	return c
 }
 
-// Scalars gives the values of the scalars at a shape: those that a definition gives
-// besides the declared one take turns with it.
+// Scalars returns the values of the scalars at a shape: a scalar's declared value and
+// its further values (Also) take turns.
 func (c Further) Scalars(p *Problem, s Shape) ([]float64, error) {
 	values, err := p.ScalarValues(s)
 	if err != nil || c.plain {
@@ -465,8 +466,8 @@ func (c Further) Scalars(p *Problem, s Shape) ([]float64, error) {
 	return values, nil
 }
 
-// Make gives the n elements of a buffer that is no output, as the buffer's type holds
-// them. Rows have so many elements. Made are those of declared contents where a function
+// Make returns the n elements of an input buffer, rounded to the buffer's type. Row is
+// the length of a row. Made are the elements of declared contents if a function
 // in Python makes them.
 func (c Further) Make(buffer int, n, row int64, seed uint64, made []float64) []float64 {
 	f := *c.fills[buffer]
@@ -497,8 +498,8 @@ func (c Further) Make(buffer int, n, row int64, seed uint64, made []float64) []f
 	return out
 }
 
-// fit rounds to the buffer's type and keeps to the domain, whose ends the type
-// holds.
+// fit clamps to the domain and rounds to the buffer's type, which holds the domain's
+// ends.
 func (f *filling) fit(x float64) float64 {
 	d := f.b.Domain
 	return f.b.DType.Round(math.Min(math.Max(x, d.Lo), d.Hi))
@@ -506,8 +507,8 @@ func (f *filling) fit(x float64) float64 {
 
 // Nearby changes the elements of a buffer by as much as some thirty roundings of
 // single precision would, or of double where that is the buffer's type: each by a
-// chance of its own (0), or all in one direction (1). What the reference makes of it tells
-// how far apart honest answers may lie. Integers stay.
+// chance of its own (0), or all in one direction (1). The change of the reference's output
+// shows how far apart honest answers may lie. Integers do not change.
 func (b Buffer) Nearby(values []float64, way int, seed uint64) []float64 {
 	by := 0x1p-19
 	if b.DType == F64 {

@@ -24,23 +24,23 @@ type Definition struct {
 	// Hash is the SHA-256 (hex) over every file of the folder that is used.
 	Hash string `json:"hash"`
 	// Overrides is the folder of the kernel of the same name that this one
-	// stands in for; empty when there is none. Only a Catalogue sets it.
+	// replaces; empty when there is none. Only a Catalogue sets it.
 	Overrides string  `json:"overrides,omitempty"`
 	Problem   Problem `json:"problem"`
-	// Variants holds the problem as a backend has it where that differs from
+	// Variants holds the problem for each backend where it differs from
 	// Problem: in types, shapes, costs or tolerance, never in dimensions or
 	// buffers.
 	Variants        map[string]*Problem `json:"variants,omitempty"`
 	Implementations []*Implementation   `json:"implementations"`
-	// Torch is what the operator of PyTorch has besides; nil when there is nothing.
+	// Torch adds to the PyTorch operator; nil when there is nothing to add.
 	Torch *Torch `json:"torch,omitempty"`
 
-	doc   *document         // kernel.toml, for the positions of what Lint finds
-	files map[string]string // those that were read
+	doc   *document         // kernel.toml, for the positions of Lint's findings
+	files map[string]string // the files that were read
 }
 
-// A Torch is a Python file of the kernel's folder with functions for the operator that an
-// exported library has in PyTorch. Their parameters are found by name: buffers, dimensions
+// A Torch is a Python file of the kernel's folder with functions for the PyTorch operator
+// of an exported library. Their parameters are matched by name: buffers, dimensions
 // and scalars of the problem.
 type Torch struct {
 	File string `json:"file"`
@@ -51,9 +51,9 @@ type Torch struct {
 	Backward string `json:"backward,omitempty"`
 }
 
-// Files are the files that the definition was read from, by their slashed paths; those of an
-// include folder beside its own are among them. A folder with just these files has the same
-// kernel.
+// Files returns the files that the definition was read from, by their slash-separated paths,
+// including those of an include folder beside its own. A folder with just these files has
+// the same kernel.
 func (d *Definition) Files() map[string]string { return maps.Clone(d.files) }
 
 // An Implementation is one way to compute the problem: a template and its
@@ -65,7 +65,7 @@ type Implementation struct {
 	Target   string // what the backend compiles for: "native", "sm_90a", ...
 	Template string // the file
 	Entry    string // the function that the harness calls
-	// Flags are templates as well; those that render to nothing are dropped.
+	// Flags are templates as well; flags that render to nothing are dropped.
 	Flags       []string
 	Parameters  []genome.Gene
 	Constraints []genome.Constraint
@@ -75,7 +75,7 @@ type Implementation struct {
 	Include []string
 	// Blocking are compiler diagnostics that reject a candidate.
 	Blocking []*regexp.Regexp
-	// Starts are encodings of genomes that campaigns propose first, where they are valid.
+	// Starts are encodings of genomes that campaigns propose first, if they are valid.
 	Starts []string
 	// Launch is the launch geometry; nil for backends without one.
 	Launch *Launch
@@ -84,12 +84,12 @@ type Implementation struct {
 	// SanitizeDims are expressions over the dimensions, the parameters and the device's
 	// limits, by dimension: see SanitizeShape (GPU only).
 	SanitizeDims map[string]string
-	// SanitizeBlocks is how many blocks of each axis of the grid a search launches under
-	// tools at most, the first ones; 0 is all (GPU only).
+	// SanitizeBlocks is the largest number of blocks along each axis of the grid that a
+	// search launches under tools, the first ones; 0 is all (GPU only).
 	SanitizeBlocks int64
 	// Binary holds the requirements on the compiled code.
 	Binary Binary
-	// Profile bounds what a profiler counts of a finalist (GPU only).
+	// Profile bounds the profiler's counters for a finalist (GPU only).
 	Profile []Bound
 
 	definition *Definition
@@ -102,20 +102,20 @@ type Implementation struct {
 	params     map[string]*node // where each parameter is declared
 	whens      map[string]*expression
 	checks     []*expression
-	sparing    []bool // which constraints only spare the search
+	sparing    []bool // which constraints only save search time
 	sanitize   map[string]*expression
 	triton     *tritonSource // nil in other languages
 }
 
-// A unit is a parsed template and where it came from.
+// A unit is a parsed template and its origin.
 type unit struct {
-	tmpl *template.Template // nil for a text that is no template
+	tmpl *template.Template // nil for a text that is not a template
 	file string             // for messages
 	text string
 	at   *node // of a flag, in kernel.toml; nil for a file of its own
 }
 
-// MarshalJSON describes the implementation for people and scripts.
+// MarshalJSON encodes a description of the implementation for people and scripts.
 func (im *Implementation) MarshalJSON() ([]byte, error) {
 	type gene struct {
 		Name    string         `json:"name"`
@@ -180,17 +180,17 @@ type Launch struct {
 	// its last argument, a void pointer; "" is none. It is zero before the
 	// first launch and not touched between launches.
 	Workspace string `json:"workspace,omitempty"`
-	// Entry is the kernel that is launched; "" is the implementation's. Every kernel of
-	// a candidate has the same parameters.
+	// Entry is the kernel that is launched; "" is the implementation's. All kernels of
+	// a candidate have the same parameters.
 	Entry string `json:"entry,omitempty"`
 	// Cluster is the size of a thread block cluster in blocks, up to three axes, each of
 	// which divides the grid's; nil is none.
 	Cluster []string `json:"cluster,omitempty"`
-	// Cooperative is a condition: whether all blocks must be resident at once, so that
-	// they can wait for one another; "" is never.
+	// Cooperative is the condition under which all blocks must be resident at once, so
+	// that they can wait for one another; "" is never.
 	Cooperative string `json:"cooperative,omitempty"`
-	// Dependent is a condition: whether the kernel may begin before the one before it in
-	// the candidate has ended (programmatic dependent launch); "" is never.
+	// Dependent is the condition under which the kernel may begin before the previous
+	// one in the candidate has ended (programmatic dependent launch); "" is never.
 	Dependent string `json:"dependent,omitempty"`
 	// Then are the kernels that follow in the same stream. They share the workspace,
 	// which the first declares.
@@ -212,7 +212,7 @@ type Geometry struct {
 	Cooperative    bool          `json:"cooperative,omitempty"`
 	Dependent      bool          `json:"dependent,omitempty"`
 	Maps           []MapGeometry `json:"tensor_maps,omitempty"`
-	Then           []Geometry    `json:"then,omitempty"` // WorkspaceBytes and Maps are the first's alone
+	Then           []Geometry    `json:"then,omitempty"` // only the first has WorkspaceBytes and Maps
 }
 
 // A TensorMap is a descriptor by which the tensor memory accelerator copies boxes of a
@@ -225,21 +225,21 @@ type TensorMap struct {
 	// DType is how elements are read; "" is the buffer's type.
 	DType DType    `json:"dtype,omitempty"`
 	Dims  []string `json:"dims"` // elements, one to five axes
-	// Strides are elements from one index to the next of every axis but the first; nil
-	// is that of a packed array.
+	// Strides are the elements from one index to the next, for every axis but the
+	// first; nil means a packed array.
 	Strides []string `json:"strides,omitempty"`
 	Box     []string `json:"box"` // elements, 1 to 256 along each axis
 	// Swizzle (0, 32, 64 or 128) and Promotion (0, 64, 128 or 256) are bytes; "" is 0.
 	Swizzle   string `json:"swizzle,omitempty"`
 	Promotion string `json:"promotion,omitempty"`
-	// Fill is what is read outside of the array: "zeros" (also "") or "nan".
+	// Fill is the value outside of the array: "zeros" (also "") or "nan".
 	Fill string `json:"fill,omitempty"`
 
 	dims, strides, box []*expression
 	swizzle, promotion *expression
 }
 
-// A MapGeometry is a tensor map of one genome at one shape. Strides are bytes.
+// A MapGeometry is a tensor map of one genome at one shape. Strides are in bytes.
 type MapGeometry struct {
 	Buffer    int     `json:"buffer"` // index among the problem's
 	DType     DType   `json:"dtype"`
@@ -248,11 +248,11 @@ type MapGeometry struct {
 	Box       []int64 `json:"box"`
 	Swizzle   int64   `json:"swizzle,omitempty"`
 	Promotion int64   `json:"promotion,omitempty"` // bytes
-	NaN       bool    `json:"nan,omitempty"`       // read outside of the array, instead of 0
+	NaN       bool    `json:"nan,omitempty"`       // the value outside of the array, instead of 0
 }
 
-// at evaluates the geometry of a kernel and of those that follow; with an error comes the
-// expression that failed.
+// at evaluates the geometry of a kernel and of those that follow. With an error it
+// returns the expression that failed.
 func (l *Launch) at(env map[string]any) (Geometry, *expression, error) {
 	geo, failed, err := l.alone(env)
 	for _, next := range l.Then {
@@ -268,7 +268,7 @@ func (l *Launch) at(env map[string]any) (Geometry, *expression, error) {
 }
 
 // maxCluster is the largest size of a cluster, in blocks, that every device with
-// clusters has.
+// clusters supports.
 const maxCluster = 8
 
 // alone evaluates the geometry of one kernel.
@@ -303,7 +303,7 @@ func (l *Launch) alone(env map[string]any) (Geometry, *expression, error) {
 		if fault != nil {
 			break
 		}
-		// Each factor is at most 8 here, so that the product cannot overflow.
+		// Each factor is at most 8 here, so the product cannot overflow.
 		switch n := cluster[i]; {
 		case n > maxCluster || n*blocks > maxCluster:
 			failed, fault = e, advised{fmt.Errorf("cluster: %s gives more than %d blocks, the most that a cluster has", strings.Join(l.Cluster[:i+1], " * "), maxCluster), "choose a smaller one"}
@@ -313,7 +313,7 @@ func (l *Launch) alone(env map[string]any) (Geometry, *expression, error) {
 			blocks *= n
 		}
 	}
-	if blocks > 1 { // one block by itself is launched as without clusters
+	if blocks > 1 { // a cluster of one block is launched without clusters
 		geo.Cluster = cluster
 	}
 	condition := func(e *expression, to *bool, what string) {
@@ -331,10 +331,10 @@ func (l *Launch) alone(env map[string]any) (Geometry, *expression, error) {
 }
 
 // Binary holds requirements on the compiled code. A backend that cannot check
-// one of them refuses the definition rather than pass over it.
+// one of them refuses the definition.
 type Binary struct {
-	// Require lists patterns of mnemonics of which each must occur in the
-	// entry's code; Forbid those of which none may.
+	// Require lists patterns of mnemonics: each must occur in the entry's code. Those
+	// of Forbid must not occur.
 	Require []Requirement    `json:"require,omitempty"`
 	Forbid  []*regexp.Regexp `json:"forbid,omitempty"`
 	// MaxStack bounds the stack frame in bytes: of any function (CPU), of a
@@ -354,15 +354,15 @@ type Requirement struct {
 	when *expression
 }
 
-// Counters lists what can be bounded in the profile of a finalist. The first
-// four and the last are percentages of what the device can sustain, bank
+// Counters lists the counters that a definition can bound in the profile of a finalist.
+// The first four and the last are percentages of what the device can sustain; bank
 // conflicts are a count over the launch.
 func Counters() []string {
 	return []string{"SM busy", "tensor pipe active", "DRAM throughput", "L2 throughput", "shared memory bank conflicts", "achieved occupancy"}
 }
 
-// A Bound says between which values a counter of a finalist's profile must lie.
-// A counter that could not be read breaks none.
+// A Bound is the range in which a counter of a finalist's profile must lie. A counter
+// that could not be read breaks no bound.
 type Bound struct {
 	Counter string `json:"counter"` // one of Counters
 	// Min and Max are in the counter's unit; nil sets no bound.
@@ -384,17 +384,16 @@ const (
 	BaselineLibrary BaselineKind = "library" // a function of an installed library
 )
 
-// A Baseline is what the speedups of a problem on a backend are measured
-// against.
+// A Baseline is the reference for the speedups of a problem on a backend.
 type Baseline struct {
 	Kind BaselineKind `json:"kind"`
 	// Genome gives every active parameter its value (BaselineGenome, or
 	// BaselineLibrary, where it stands in for a library that is not installed or does not
-	// compute a shape). Where the parameter's values are integers and the one given is text,
+	// compute a shape). If the parameter's values are integers and the given one is text,
 	// it is an expression over the dimensions; see [Baseline.At].
 	Genome map[string]any `json:"genome,omitempty"`
 	// Source and Flags are a C file with the entry's signature, and how to
-	// compile it (BaselineSource). The flags are no templates.
+	// compile it (BaselineSource). The flags are not templates.
 	Source *Source  `json:"source,omitempty"`
 	Flags  []string `json:"flags,omitempty"`
 	// Library and Symbol name a shared library and the function in it that has
@@ -406,7 +405,7 @@ type Baseline struct {
 	exprs map[string]*expression // of Genome
 }
 
-// At gives the values of the baseline's genome at a shape.
+// At returns the values of the baseline's genome at a shape.
 func (b *Baseline) At(s Shape) (map[string]any, error) {
 	values := maps.Clone(b.Genome)
 	for name, e := range b.exprs {
@@ -419,10 +418,10 @@ func (b *Baseline) At(s Shape) (map[string]any, error) {
 	return values, nil
 }
 
-// Implementation is the one that declares the baseline.
+// Implementation returns the implementation that declares the baseline.
 func (b *Baseline) Implementation() *Implementation { return b.owner }
 
-// String says in a few words what the baseline is.
+// String describes the baseline in a few words.
 func (b *Baseline) String() string {
 	switch b.Kind {
 	case BaselineGenome:
@@ -433,8 +432,8 @@ func (b *Baseline) String() string {
 	return b.Symbol + " of " + b.Library
 }
 
-// BaselineVaries says whether a genome stands in for a library where that is not installed: what the
-// baseline is then depends on the machine.
+// BaselineVaries says whether a genome stands in for a library that is not installed: the baseline
+// then depends on the machine.
 func (d *Definition) BaselineVaries() bool {
 	return slices.ContainsFunc(d.Implementations, func(im *Implementation) bool { return im.Baseline().Varies() })
 }
@@ -442,7 +441,7 @@ func (d *Definition) BaselineVaries() bool {
 // Varies says whether a genome stands in for the library.
 func (b *Baseline) Varies() bool { return b.Kind == BaselineLibrary && b.Genome != nil }
 
-// Instead says in a few words what the baseline's genome is.
+// Instead describes the baseline's genome in a few words.
 func (b *Baseline) Instead() string {
 	if b.owner.main.tmpl == nil && b.owner.Language == "" { // a file of its own
 		return b.owner.Template
@@ -450,7 +449,7 @@ func (b *Baseline) Instead() string {
 	return b.owner.Name + " with its baseline genome"
 }
 
-// Baseline gives the baseline of the problem on the implementation's backend,
+// Baseline returns the baseline of the problem on the implementation's backend,
 // whichever implementation declares it. There always is one.
 func (im *Implementation) Baseline() *Baseline {
 	for _, other := range im.definition.Implementations {
@@ -458,13 +457,13 @@ func (im *Implementation) Baseline() *Baseline {
 			return other.baseline
 		}
 	}
-	return nil // Load does not let this happen
+	return nil // Load prevents this
 }
 
-// Definition is the kernel that the implementation belongs to.
+// Definition returns the kernel that the implementation belongs to.
 func (im *Implementation) Definition() *Definition { return im.definition }
 
-// ProblemOn is the problem as a backend has it.
+// ProblemOn returns the problem for a backend.
 func (d *Definition) ProblemOn(backend string) *Problem {
 	if p := d.Variants[backend]; p != nil {
 		return p
@@ -472,8 +471,8 @@ func (d *Definition) ProblemOn(backend string) *Problem {
 	return &d.Problem
 }
 
-// Flags lists the dimensions that are flags, such as a causal mask, whatever the
-// backend: those that are 0 or 1 in every shape on every backend, and 0 in some.
+// Flags lists the dimensions that are flags on all backends, such as a causal mask:
+// those that are 0 or 1 in every shape on every backend, and 0 in some.
 func (d *Definition) Flags() []string {
 	problems := append(slices.Collect(maps.Values(d.Variants)), &d.Problem)
 	return slices.DeleteFunc(slices.Clone(d.Problem.Dims), func(dim string) bool {
@@ -483,8 +482,8 @@ func (d *Definition) Flags() []string {
 	})
 }
 
-// Flags lists the dimensions that the problem's own shapes show to be flags: those
-// that are 0 in some of them and 1 in all others, of which there are some.
+// Flags lists the dimensions that are flags in the problem's own shapes: those that are
+// 0 in some shapes and 1 in all others, with at least one of each.
 func (p *Problem) Flags() []string {
 	return slices.DeleteFunc(slices.Clone(p.Dims), func(dim string) bool {
 		sizes := sizesOf(dim, p)
@@ -492,7 +491,7 @@ func (p *Problem) Flags() []string {
 	})
 }
 
-// sizesOf gives the sizes that a dimension has in the shapes of problems.
+// sizesOf returns the sizes that a dimension has in the shapes of problems.
 func sizesOf(dim string, problems ...*Problem) map[int64]bool {
 	all := map[int64]bool{}
 	for _, p := range problems {
@@ -503,8 +502,8 @@ func sizesOf(dim string, problems ...*Problem) map[int64]bool {
 	return all
 }
 
-// On gives the kernel as a backend has it: its problem and its implementations,
-// of which there may be none.
+// On returns the kernel for a backend: its problem and its implementations, possibly
+// none.
 func (d *Definition) On(backend string) *Definition {
 	c := *d
 	c.Problem, c.Variants, c.Implementations = *d.ProblemOn(backend), nil, nil
@@ -516,11 +515,11 @@ func (d *Definition) On(backend string) *Definition {
 	return &c
 }
 
-// Problem is the problem as the implementation's backend has it.
+// Problem returns the problem for the implementation's backend.
 func (im *Implementation) Problem() *Problem { return im.definition.ProblemOn(im.Backend) }
 
-// Limiting lists the constraints that say what can be computed: all but those that
-// only spare the search.
+// Limiting lists the constraints that say what can be computed: all except those that
+// only save search time.
 func (im *Implementation) Limiting() []genome.Constraint {
 	var list []genome.Constraint
 	for i, c := range im.Constraints {
@@ -533,7 +532,7 @@ func (im *Implementation) Limiting() []genome.Constraint {
 
 // Supports says why the implementation, with a genome, cannot compute a shape:
 // the constraint over the dimensions that does not hold there. It is nil when
-// it can. Constraints that only spare the search are not asked.
+// it can. Constraints that only save search time are not checked.
 func (im *Implementation) Supports(g genome.Genome, s Shape, limits map[string]any) error {
 	env := s.env()
 	known, err := withDefaults(limits)
@@ -560,22 +559,22 @@ func (im *Implementation) Supports(g genome.Genome, s Shape, limits map[string]a
 	return nil
 }
 
-// Computable says whether some genome of an implementation could compute a shape. Where
-// constraints over the dimensions alone exclude it, nobody asks for its reference, which may
-// be for some sizes only.
+// Computable says whether some genome of an implementation could compute a shape. If
+// constraints over the dimensions alone exclude a shape, its reference, which may support
+// only some sizes, is never needed.
 func Computable(list []*Implementation, s Shape) bool {
 	return slices.ContainsFunc(list, func(im *Implementation) bool { return im.Supports(genome.Genome{}, s, nil) == nil })
 }
 
-// ImplementationGene is the gene by which a space over several implementations
-// chooses among them.
+// ImplementationGene is the gene that selects the implementation in a space over
+// several.
 const ImplementationGene = "implementation"
 
-// Space is the space of one implementation, or of several, whose first gene
-// "implementation" then chooses among them. A constraint must hold for every
-// one of the shapes. Limits describe the device (see [Limits]); those not given
-// have their defaults, and nil stands for the least device that the target of a single
-// implementation can run on. The error wraps genome.ErrEmpty when no genome is valid.
+// Space returns the space of one implementation, or of several; its first gene,
+// "implementation", then selects one of them. A constraint must hold for every shape.
+// Limits describe the device (see [Limits]); missing ones have their defaults, and nil
+// stands for the least device that the target of a single implementation can run on.
+// The error wraps genome.ErrEmpty when no genome is valid.
 func (d *Definition) Space(impls []*Implementation, shapes []Shape, limits map[string]any) (*genome.Space, error) {
 	if len(impls) == 0 {
 		return nil, fmt.Errorf("kernel %s: no implementation was chosen", d.Name)
@@ -611,8 +610,8 @@ func (d *Definition) Space(impls []*Implementation, shapes []Shape, limits map[s
 	return space, nil
 }
 
-// Implementation gives the one among impls that a genome of their space
-// chooses; nil when the genome names none of them.
+// Implementation returns the one of impls that a genome of their space selects; nil
+// when the genome names none of them.
 func (d *Definition) Implementation(g genome.Genome, impls []*Implementation) *Implementation {
 	if len(impls) == 1 {
 		return impls[0]
@@ -626,7 +625,7 @@ func (d *Definition) Implementation(g genome.Genome, impls []*Implementation) *I
 	return nil
 }
 
-// Threads says how many threads a candidate starts, itself included.
+// Threads returns how many threads a candidate starts, including its own.
 func (im *Implementation) Threads(g genome.Genome) (int, error) {
 	if im.threads == nil {
 		return 1, nil
@@ -645,8 +644,8 @@ func (im *Implementation) Threads(g genome.Genome) (int, error) {
 const maxThreads = 1024
 
 // Geometry computes the launch geometry of a genome at a shape, on a device with the
-// limits given (see [Limits]); those not given have their defaults. It fails for
-// implementations without one.
+// given limits (see [Limits]); missing ones have their defaults. It fails for
+// implementations without a launch.
 func (im *Implementation) Geometry(g genome.Genome, s Shape, limits map[string]any) (Geometry, error) {
 	if im.Launch == nil {
 		return Geometry{}, fmt.Errorf("implementation %s has no launch geometry", im.Name)
@@ -672,7 +671,7 @@ func (im *Implementation) Geometry(g genome.Genome, s Shape, limits map[string]a
 	return geo, nil
 }
 
-// fail makes an error of rendering at a place in kernel.toml.
+// fail makes a rendering error for a place in kernel.toml.
 func (im *Implementation) fail(at *node, format string, args ...any) error {
 	e := im.definition.doc.fault(at.at, format, args...)
 	e.Err = ErrRender

@@ -15,11 +15,11 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// A document is a parsed TOML file that knows where each of its values stands.
-// go-toml decodes the values and judges the syntax; its syntax tree gives the
-// positions, which its decoder keeps for its own errors only.
+// A document is a parsed TOML file that knows the position of each of its values.
+// go-toml decodes the values and checks the syntax. The positions come from its syntax
+// tree, since its decoder uses them only for its own errors.
 //
-// The first fault ends reading: fail panics, and catch makes an error of it.
+// The first error ends reading: fail panics, and catch turns the panic into an error.
 type document struct {
 	file string // for messages
 	text []byte
@@ -27,13 +27,14 @@ type document struct {
 	more []section
 }
 
-// A section is a file that a document took in: its offsets begin at one of the document's.
+// A section is a file that a document includes: its offsets begin at one of the
+// document's.
 type section struct {
 	from int
 	*document
 }
 
-// A nodeKind is the type of a TOML value, as messages call it.
+// A nodeKind is the type of a TOML value, as named in messages.
 type nodeKind string
 
 const (
@@ -43,24 +44,24 @@ const (
 	integerNode nodeKind = "an integer"
 	floatNode   nodeKind = "a float"
 	boolNode    nodeKind = "a boolean"
-	timeNode    nodeKind = "a date or time" // which no definition uses
+	timeNode    nodeKind = "a date or time" // not used in definitions
 )
 
 // A node is one TOML value.
 type node struct {
 	kind nodeKind
 	at   int // offset of the value in the text
-	key  int // offset of its key, or of the value where there is none
-	// explicit: a table that was opened by a header or a value; it must not be
+	key  int // offset of its key, or of the value if there is none
+	// explicit: a table that was opened by a header or a value, and must not be
 	// opened again. tables: an array that [[headers]] extend.
 	explicit, tables bool
 
-	names    []string // of a table's children, in the order of the text
+	names    []string // of a table's children, in text order
 	children map[string]*node
 	items    []*node // of an array
 	str      string
-	raw      string // of a string, with its quotes
-	what     string // what messages call a table that is decoded
+	raw      string // of a string, including its quotes
+	what     string // the name of a decoded table in messages
 	value    any    // as go-toml decodes it
 }
 
@@ -73,7 +74,7 @@ func (n *node) set(name string, child *node) {
 	n.children[name] = child
 }
 
-// child is the value of a key; nil where there is none.
+// child is the value of a key; nil if there is none.
 func (n *node) child(name string) *node {
 	if n == nil {
 		return nil
@@ -81,7 +82,7 @@ func (n *node) child(name string) *node {
 	return n.children[name]
 }
 
-// text is a string that may be missing.
+// text is the value of a string that may be missing.
 func (n *node) text() string {
 	if n == nil {
 		return ""
@@ -89,7 +90,7 @@ func (n *node) text() string {
 	return n.str
 }
 
-// number gives the value of an integer or a float, if it is finite.
+// number returns the value of an integer or a float, if it is finite.
 func (n *node) number() (float64, bool) {
 	switch x := n.value.(type) {
 	case int64:
@@ -135,7 +136,7 @@ func invalidUTF8(text []byte) int {
 	return -1
 }
 
-// take parses another file into the document and gives its table.
+// take parses another file into the document and returns its table.
 func (d *document) take(file string, text []byte) (*node, error) {
 	part, err := parseDocument(file, text)
 	if err != nil {
@@ -150,7 +151,7 @@ func (d *document) take(file string, text []byte) (*node, error) {
 	return part.root, nil
 }
 
-// move adds to every offset of a node.
+// move shifts every offset of a node.
 func (n *node) move(by int) {
 	n.at += by
 	n.key += by
@@ -162,7 +163,7 @@ func (n *node) move(by int) {
 	}
 }
 
-// where gives the file of an offset, and the offset there.
+// where returns the file of an offset, and the offset in it.
 func (d *document) where(at int) (*document, int) {
 	for _, s := range slices.Backward(d.more) {
 		if at >= s.from {
@@ -172,7 +173,7 @@ func (d *document) where(at int) (*document, int) {
 	return d, at
 }
 
-// position turns an offset into a line and a column.
+// position converts an offset to a line and a column.
 func (d *document) position(at int) (line, col int) {
 	d, at = d.where(at)
 	at = min(max(at, 0), len(d.text))
@@ -187,10 +188,10 @@ func (d *document) fault(at int, format string, args ...any) *Error {
 	return &Error{File: in.file, Line: line, Col: col, Msg: fmt.Sprintf(format, args...), Err: ErrDefinition}
 }
 
-// fail ends reading with a fault.
+// fail ends reading with an error.
 func (d *document) fail(at int, format string, args ...any) { panic(d.fault(at, format, args...)) }
 
-// catch, when deferred, makes an error of the fault with which reading ended.
+// catch, when deferred, returns the error that ended reading.
 func catch(err *error) {
 	switch fault := recover().(type) {
 	case nil:
@@ -201,7 +202,7 @@ func catch(err *error) {
 	}
 }
 
-// line is that of an offset, for messages about two places.
+// line returns the line of an offset, for messages about two places.
 func (d *document) line(at int) int {
 	line, _ := d.position(at)
 	return line
@@ -229,7 +230,7 @@ func (d *document) build() {
 			at = int(p.Range(syntax.Highlight).Offset)
 		}
 		msg := syntax.Message
-		if msg == "incomplete number" { // what go-toml says of anything that is no value
+		if msg == "incomplete number" { // go-toml says this of anything that is not a value
 			msg = "this is no value: a string needs quotes"
 		}
 		d.fail(at, "%s", msg)
@@ -244,7 +245,7 @@ type part struct {
 	at, end int
 }
 
-// parts splits a dotted key into those before the last and the last one.
+// parts splits a dotted key into all but the last part, and the last one.
 func parts(e *unstable.Node) (lead []part, last part) {
 	for it := e.Key(); it.Next(); {
 		k := it.Node()
@@ -373,7 +374,7 @@ func (d *document) fill(n *node, value any) {
 	}
 }
 
-// within gives the offset in the text of a byte of a string's value.
+// within returns the offset in the text of a byte of a string's value.
 func (n *node) within(offset int) int {
 	open := 1
 	if strings.HasPrefix(n.raw, `"""`) || strings.HasPrefix(n.raw, "'''") {
@@ -420,18 +421,19 @@ func (n *node) within(offset int) int {
 	return n.at + i
 }
 
-// kinds are those that a value may have, by what the tag "is" of a field calls them.
+// kinds are the kinds that a value may have, by the value of a field's tag "is".
 var kinds = map[string][]nodeKind{
 	"": {stringNode}, "integer": {integerNode}, "number": {integerNode, floatNode}, "boolean": {boolNode}, "array": {arrayNode}, "table": {tableNode},
 }
 
-// decode fills the structure that a pointer leads to from a table, strictly. Its first
-// field is the table's node, with what messages call it. Each other field is a key: a
+// decode fills the structure that to points to from a table, strictly. The structure's first field
+// is the table's node, whose tag is the table's name in messages. Each other field is a key: a
 // *node for a value, a []*node for an array of strings, a structure for a table and a slice of them
-// for an array of tables; what the file does not have is nil. By its tag a key may have another
-// name than the field (key), have other tables than their structures say (what), be of another kind than a string (is; "tables" is an array of tables
-// that may be one table instead), be one of words (of), and,
-// with an example, have to be there (need) or have to have a text where it is there (full).
+// for an array of tables; missing keys are nil. Tags say that a key has another name than the field
+// (key), that its tables are called otherwise in messages (what), that it is of another kind than a
+// string (is; "tables" is an array of tables that may be one table instead), that it is one of
+// words (of), and, with an example, that it is required (need) or must not be empty if present
+// (full).
 func (d *document) decode(n *node, to any) {
 	s := reflect.ValueOf(to).Elem()
 	t := s.Type()
@@ -505,12 +507,12 @@ func (d *document) decode(n *node, to any) {
 	}
 }
 
-// keyOf is the key that a field of a table's structure stands for.
+// keyOf returns the key of a field of a table's structure.
 func keyOf(f reflect.StructField) string {
 	return cmp.Or(f.Tag.Get("key"), strings.ToLower(f.Name))
 }
 
-// only sees to it that a table has no other keys.
+// only checks that a table has no other keys.
 func (d *document) only(n *node, what string, names ...string) {
 	for _, name := range n.names {
 		if !slices.Contains(names, name) {
@@ -519,7 +521,7 @@ func (d *document) only(n *node, what string, names ...string) {
 	}
 }
 
-// lacks ends reading for want of a key.
+// lacks ends reading because a key is missing.
 func (d *document) lacks(n *node, name, example string) {
 	if !strings.HasPrefix(example, "a table ") {
 		example = name + " = " + example
@@ -527,7 +529,7 @@ func (d *document) lacks(n *node, name, example string) {
 	d.fail(n.key, "%s lacks %s: add %s", n.what, name, example)
 }
 
-// filled sees to it that a string has a text.
+// filled checks that a string is not empty.
 func (d *document) filled(n *node, name, example string) {
 	if n.kind == stringNode && strings.TrimSpace(n.str) == "" {
 		d.fail(n.at, "%s is empty: write something like %s", name, example)

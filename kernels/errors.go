@@ -11,7 +11,7 @@ var (
 	// ErrDefinition: a kernel folder is wrong. The error is an *Error, which
 	// says where.
 	ErrDefinition = errors.New("bad kernel definition")
-	// ErrUnfilled: a kernel made from a source has lines that are left to fill in.
+	// ErrUnfilled: a kernel made from a source has lines that are still to fill in.
 	// Unfilled lists them.
 	ErrUnfilled = errors.New("lines are left to fill in")
 	// ErrUnknownKernel: no kernel has the name asked for.
@@ -23,12 +23,12 @@ var (
 	ErrRender = errors.New("template cannot be rendered")
 )
 
-// An Error is a fault in a file of a kernel folder. It prints as one line,
+// An Error is an error in a file of a kernel folder. It prints as one line,
 // FILE:LINE:COL: what was wrong: what to do.
 type Error struct {
 	File string
-	// Line and Col count from 1; columns count bytes, as those of Go and gcc
-	// do. Both are 0 when the fault is the file itself.
+	// Line and Col count from 1; columns count bytes, as in Go and gcc. Both are 0 when
+	// the error is about the file itself.
 	Line, Col int
 	Msg       string
 	// Err is the cause: ErrDefinition, ErrRender, or a system error such as
@@ -36,7 +36,7 @@ type Error struct {
 	Err error
 }
 
-// Error gives one line.
+// Error returns one line.
 func (e *Error) Error() string {
 	where := e.File
 	if e.Line > 0 {
@@ -48,7 +48,7 @@ func (e *Error) Error() string {
 	return where + ": " + oneLine(e.Msg)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // oneLine folds a text into one line.

@@ -24,24 +24,24 @@ const FileGene = "FILE"
 
 // A File is one finished kernel, to be judged as it is.
 //
-// What cannot be read from C stands in comments of the file, one line each:
+// Comments of the file say what cannot be read from C, one line each:
 //
 //	// evotune: flags = ["-O3", "-march=native"]
 //	// evotune: grid = ["int((N + 255)/256)"]
 //
 // Each is a key of TOML with its value; [FileKeys] lists the keys.
 type File struct {
-	// Path is where it is. Files that it includes with quotes are taken from its
-	// folder and those below it.
+	// Path is the path of the file. Files that it includes with quotes are taken from
+	// its folder and those below it.
 	Path string
-	// Flags and Threads go before what the file says of itself, or stand where it
-	// says nothing (Default). Nil and zero: nothing is given.
+	// Flags and Threads override what the file says itself, or apply where it says
+	// nothing (Default). Nil and zero mean that nothing is given.
 	Flags   []string
 	Threads int
 	Default bool
 }
 
-// FileKeys lists what a file may say of itself, with what each key means.
+// FileKeys lists the keys of a file's comments, and what each means.
 func FileKeys() (keys [][2]string) {
 	t := reflect.TypeFor[fileTable]()
 	for i := 1; i < t.NumField(); i++ {
@@ -53,22 +53,22 @@ func FileKeys() (keys [][2]string) {
 // Files of these names are evotune's own when a candidate is compiled.
 var ownFiles = regexp.MustCompile(`^(evotune_.*|kernel\.cu?)$`)
 
-// directive is a line by which a file says something of itself.
+// directive is a line with one of these keys.
 var directive = regexp.MustCompile(`(?m)^[ \t]*//[ \t]*evotune[ \t]*:`)
 
 // maxIncluded bounds the files that a file includes.
 const maxIncluded = 256
 
-// FromFile makes an implementation out of a file: one without a choice, whose
-// definition has the problem and the baseline of d. It is held to what every
-// implementation on the backend is held to: the diagnostics that block, forbidden
-// instructions, and the loosest of their bounds. What an implementation requires of
-// its own code is not asked of it. Unless the file says otherwise it has the entry of
-// the others, the flags that the baseline is compiled with, and one thread. The
+// FromFile makes an implementation from a file: one without parameters to tune, whose
+// definition has the problem and the baseline of d. It must meet what every
+// implementation on the backend must meet: the blocking diagnostics, forbidden
+// instructions, and the loosest of their bounds. What another implementation requires
+// of its own code does not apply to it. Unless the file says otherwise it has the entry
+// of the others, the flags that the baseline is compiled with, and one thread. The
 // baseline's warnings are always on, so that diagnostics can block.
 //
-// With a baseline that is not nil, that implementation takes the baseline's place.
-// The error is an *Error where the file is wrong.
+// A baseline that is not nil replaces the kernel's. The error is an *Error if the file
+// is wrong.
 func (d *Definition) FromFile(backend string, f File, baseline *Implementation) (im *Implementation, err error) {
 	def := d.On(backend)
 	if len(def.Implementations) == 0 {
@@ -90,7 +90,7 @@ func (d *Definition) FromFile(backend string, f File, baseline *Implementation) 
 	file.Template, file.files, file.Include = name, files, slices.Sorted(maps.Keys(files))
 	file.Parameters = []genome.Gene{{Name: FileGene, Values: []genome.Value{genome.Str(name)}}}
 	file.main = &unit{file: f.Path, text: text}
-	if quotable(name) { // so that compilers and sanitizers name the file
+	if quotable(name) { // compilers and sanitizers then name the file
 		file.main.text = "#line 1 \"" + name + "\"\n" + text
 	}
 	if baseline != nil {
@@ -104,8 +104,8 @@ func quotable(name string) bool {
 	return !strings.ContainsAny(name, `"\`) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// directives is a text of the same lines and columns that holds nothing but what the
-// file says of itself.
+// directives returns a text with the same lines and columns that holds only the file's
+// directives.
 func directives(text string) []byte {
 	lines := strings.SplitAfter(text, "\n")
 	for i, line := range lines {
@@ -118,7 +118,7 @@ func directives(text string) []byte {
 	return []byte(strings.Join(lines, ""))
 }
 
-// fromFile reads what the file says of itself.
+// fromFile reads the file's directives.
 func (l *loader) fromFile(backend string, f File) *Implementation {
 	var t fileTable
 	l.d.decode(l.d.root, &t)
@@ -204,7 +204,7 @@ func (l *loader) fromFile(backend string, f File) *Implementation {
 	return im
 }
 
-// function checks the name of a function that is there already.
+// function checks the name of an existing function.
 func (l *loader) function(n *node) {
 	if !identifier.MatchString(n.str) || slices.Contains(keywords, n.str) {
 		l.d.fail(n.at, "entry %q cannot be the name of a function", n.str)
@@ -237,7 +237,7 @@ func (l *loader) fileLaunch(t *fileTable, im *Implementation, names map[string]a
 	l.tensorMaps(t.TensorMap, im, names)
 }
 
-// hold holds an implementation to what all of the others are held to.
+// hold applies to an implementation the requirements of all others.
 func (im *Implementation) hold(others []*Implementation) {
 	common := func(of func(*Implementation) []*regexp.Regexp) (list []*regexp.Regexp) {
 		for _, re := range of(others[0]) {
@@ -267,8 +267,8 @@ func (im *Implementation) hold(others []*Implementation) {
 	im.Binary.MaxSpill = loosest(func(b *Binary) *int64 { return b.MaxSpill })
 }
 
-// readKernel reads a file and those that it includes from its folder, or else from a
-// folder of shared files: these are lent.
+// readKernel reads a file and those that it includes, from its folder or else from a
+// folder of shared files; lent names the shared ones.
 func readKernel(file string, shared fs.FS) (text string, files map[string]string, lent map[string]bool, err error) {
 	advice := "name a file in C or CUDA that you can read"
 	read := func(fsys fs.FS, name string) (string, error) { return readFile(fsys, name, maxSource) }
@@ -289,8 +289,9 @@ func readKernel(file string, shared fs.FS) (text string, files map[string]string
 	var include func(from, text string) error
 	include = func(from, text string) error {
 		for _, m := range localInclude.FindAllStringSubmatch(text, -1) {
-			// As compilers look: beside the file that includes, then beside the kernel. What
-			// is not there may stand in a branch that is not compiled: they will say.
+			// The search order of compilers: beside the including file, then beside the
+			// kernel. A missing file may be in a branch that is not compiled: the compiler
+			// reports it.
 			for _, name := range []string{path.Join(path.Dir(from), m[1]), path.Clean(m[1])} {
 				if _, have := files[name]; have || !fs.ValidPath(name) || m[1] == HeaderFile {
 					break
@@ -327,15 +328,15 @@ func readKernel(file string, shared fs.FS) (text string, files map[string]string
 var (
 	architecture = regexp.MustCompile(`^sm_\d+[af]?$`)
 	cFlag        = regexp.MustCompile(`^-(O([0-3sgz]|fast)?|std=[a-z0-9+:]+|pthread|lm|W[a-z0-9=+-]+|m[A-Za-z0-9.=+_-]+|f[a-z0-9-]+(=[a-z0-9-]+)?|[DU][A-Za-z_]\w*(=.*)?)$`)
-	// These read or write files, run programs, take code away from a sanitizer, change what
-	// diagnostics look like, compile nothing, or name what evotune adds.
+	// These read or write files, run programs, hide code from a sanitizer, change the
+	// format of diagnostics, compile nothing, or name what evotune adds.
 	refusedFlag = regexp.MustCompile(`^-(mllvm|[DU]evotune|f(no-)?(diagnostics|syntax-only|preprocessed|directives-only|plugin|dump|profile|auto-profile|sanitize|opt-info|save-optimization|stack-usage|callgraph-info|test-coverage|coverage|compare-debug|use-ld|report-bug|integrated-as|lto).*)`)
 	cudaFlag    = regexp.MustCompile(`^(-O[0-3]?|--?(std|maxrregcount|ftz|fmad|prec-div|prec-sqrt)=[a-z0-9+]+|` +
 		`--?(use_fast_math|restrict|lineinfo|extra-device-vectorization|extended-lambda|expt-extended-lambda|expt-relaxed-constexpr)|` +
 		`(-Xptxas|--ptxas-options)=-(O[0-4]|v|d[ls]cm=[a-z]+)|-[DU][A-Za-z_]\w*(=.*)?)$`)
 )
 
-// compilerFlag tells whether a file may ask its compiler for it.
+// compilerFlag says whether a file may pass the flag to its compiler.
 func compilerFlag(backend, flag string) bool {
 	if backend == "cuda" {
 		return cudaFlag.MatchString(flag)
@@ -353,12 +354,12 @@ func (im *Implementation) Prototype() string {
 	return "" // every header has it
 }
 
-// Directives are the lines by which a file with the candidate's source says of itself
-// what [Definition.FromFile] asks: entry is what the function is called there.
+// Directives returns the lines that [Definition.FromFile] needs in a file with the
+// candidate's source; entry is the name of the function there.
 func (r Rendered) Directives(entry string) string {
 	im := r.Implementation
 	if r.Triton != nil {
-		return "" // no file in Python is judged by itself
+		return "" // a file in Python cannot be judged by itself
 	}
 	var b strings.Builder
 	say := func(key string, value string) { fmt.Fprintf(&b, "// evotune: %s = %s\n", key, value) }
@@ -435,7 +436,7 @@ func (im *Implementation) launchKeys(l *Launch, g genome.Genome) (keys [][2]stri
 	}
 	genes := g.Map()
 	condition := func(key string, e *expression) {
-		// One over a parameter that the genome lacks does not hold.
+		// A condition over a parameter that the genome lacks does not hold.
 		if e != nil && !slices.ContainsFunc(e.prog.Names(), func(n string) bool { _, gene := im.params[n]; _, has := genes[n]; return gene && !has }) {
 			one(key, e.src)
 		}
@@ -461,8 +462,8 @@ func (im *Implementation) overAll(src []string, g genome.Genome) []string {
 
 var word = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[A-Za-z_]\w*`)
 
-// over is an expression of the implementation with the genome's values in the place of
-// the parameters. One that does not exist in the genome cannot decide anything, and
+// over returns an expression of the implementation with the parameters replaced by the
+// genome's values. A parameter that the genome lacks cannot affect the result, and
 // gets its first value.
 func (im *Implementation) over(src string, g genome.Genome) string {
 	genes := g.Map()
@@ -494,7 +495,7 @@ func (im *Implementation) over(src string, g genome.Genome) string {
 		}
 		return fmt.Sprint(v)
 	})
-	if e, err := genome.CompileExpr(src, nil); err == nil { // nothing is left to depend on
+	if e, err := genome.CompileExpr(src, nil); err == nil { // it is constant
 		if n, err := e.Int(nil); err == nil {
 			return strconv.FormatInt(n, 10)
 		}

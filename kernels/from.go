@@ -14,41 +14,42 @@ import (
 // A Draft says what [ScaffoldFrom] made of a source.
 type Draft struct {
 	Entry Finding `json:"entry"` // where the kernel is in the source
-	// Taken is what the source says, at its lines, and what is assumed, at the lines
-	// of the new folder that say so.
+	// Taken is what was read from the source, at its lines, and what was assumed, at
+	// the lines of the new folder that say so.
 	Taken []Finding `json:"taken"`
-	// Missing are the lines of the new folder that are left to fill in.
+	// Missing are the lines of the new folder that are still to fill in.
 	Missing []Finding `json:"missing"`
 }
 
-// ScaffoldFrom writes the new folder dir with a kernel made of a source in C or, if
+// ScaffoldFrom writes the new folder dir with a kernel made from a source in C or, if
 // its name ends in .cu, in CUDA. The candidate is the source with its parameters
-// replaced, and a function that has the arguments in evotune's order and calls the
-// source's. Parameters are what a comment marks:
+// replaced, and a function that takes the arguments in evotune's order and calls the
+// source's. Comments mark the parameters:
 //
 //	#define TILE 32            // tune: 16, 32, 64
 //	constexpr int UNROLL = 4;  // tune: 1, 2, 4
 //	template <int BM /* tune: 64, 128 */, int BN>  // tune: BN = 32, 64
 //
-// The comment of a template parameter stands behind it, or names it and stands
-// anywhere. One value fixes it; of several, the first is the baseline's unless the
-// parameter has a default. The other parameters' baseline is the value that they have.
+// The comment of a template parameter follows it, or names it and can be anywhere. One
+// value fixes it; of several, the first is the baseline's unless the parameter has a
+// default. For other parameters the baseline has their current value.
 //
-// By the source's signature integers are dimensions, const pointers inputs, other
-// pointers outputs and floating-point numbers scalars. What it does not say is left to
-// fill in: such a folder does not load, with an error that wraps [ErrUnfilled].
+// In the source's signature integers are dimensions, const pointers inputs, other
+// pointers outputs and floating-point numbers scalars. What the source does not say
+// must be filled in: until then the folder does not load, with an error that wraps
+// [ErrUnfilled].
 //
 // Files that the source includes with quotes are copied from its folder; those that it
 // lacks stay in the folder include beside the new one, where other kernels share them.
 //
-// entry is the function to tune; it may be empty where there is one alone. The folder
-// appears as in [Scaffold]. The error is an *Error where the source is at fault.
+// entry is the function to tune; it may be empty if there is only one. The folder
+// appears as in [Scaffold]. The error is an *Error if the source is wrong.
 func ScaffoldFrom(dir, name, file, entry string) (*Draft, error) {
 	return scaffoldFrom(dir, name, file, entry, nil)
 }
 
-// ScaffoldGiven is [ScaffoldFrom] with what the source does not say: the folder is
-// complete. Arguments of the source's function are matched by their names.
+// ScaffoldGiven is [ScaffoldFrom] with what the source does not say, so the folder is
+// complete. Arguments of the source's function are matched by name.
 func ScaffoldGiven(dir, name, file, entry string, g *Given) (*Draft, error) {
 	return scaffoldFrom(dir, name, file, entry, g)
 }
@@ -81,7 +82,7 @@ func scaffoldFrom(dir, name, file, entry string, g *Given) (*Draft, error) {
 	if g != nil {
 		return s.scaffoldGiven(dir, name, included)
 	}
-	// As if it were filled in, to find what else would keep it from loading.
+	// Load it as if it were filled in, to find other errors.
 	trial := s.folder(name, included, true)
 	err = newFolder(dir, name, trial.files(), func(temp string) error {
 		_, err := LoadDir(temp)
@@ -113,8 +114,8 @@ func scaffoldFrom(dir, name, file, entry string, g *Given) (*Draft, error) {
 	return draft, err
 }
 
-// draftFiles are the names of a drafted folder's own files; there are file systems on
-// which case does not count.
+// draftFiles are the names of a drafted folder's own files; some file systems ignore
+// case.
 var draftFiles = regexp.MustCompile(`(?i)^(kernel\.toml|kernel\.cu?\.tmpl|reference\.c)$`)
 
 // including is where the source includes a file; -1 if it does so through others.
@@ -132,7 +133,7 @@ type drafted struct {
 	lines   []string
 	others  map[string]string
 	assumed []Finding
-	trial   bool // what is to be filled in is, somehow
+	trial   bool // what is to be filled in has dummy values
 }
 
 func (d *drafted) files() map[string]string {
@@ -152,7 +153,7 @@ func (d *drafted) assume(why, format string, args ...any) {
 	d.assumed = append(d.assumed, Finding{File: definitionFile, Line: len(d.lines), Msg: "assumed: " + line + ": " + why})
 }
 
-// parameters adds a table for each.
+// parameters adds a table for each parameter.
 func (d *drafted) parameters(list []tuned) {
 	for _, p := range list {
 		values := make([]string, len(p.values))
@@ -166,7 +167,7 @@ func (d *drafted) parameters(list []tuned) {
 	}
 }
 
-// ask adds a line that is left to fill in.
+// ask adds a line to fill in.
 func (d *drafted) ask(key, what, dummy string) {
 	if d.trial {
 		d.add("%s = %s", key, dummy)
@@ -175,11 +176,12 @@ func (d *drafted) ask(key, what, dummy string) {
 	d.add("%s = %s", key, quoteTOML(fillIn+what))
 }
 
-// usualTolerance is what is assumed of outputs. The 16-bit types have half a unit in the last place of an
-// element of 32 times the output's scale: products of normal numbers reach that in large outputs.
+// usualTolerance is the assumed tolerance of outputs. For the 16-bit types it is half a unit in the
+// last place of an element of 32 times the output's scale: products of normal numbers reach that in
+// large outputs.
 var usualTolerance = map[DType]string{F64: "1e-12", F32: "1e-5", F16: "8e-3", BF16: "6e-2", E4M3: "0.25", E5M2: "0.5"}
 
-// tensorCores is how a source uses them.
+// tensorCores matches their use in a source.
 var tensorCores = regexp.MustCompile(`wmma|wgmma|mma\.sync|mma::`)
 
 func tomlValue(v any) string {
@@ -399,7 +401,7 @@ func (s *source) wrapper(name string) string {
 	return entry
 }
 
-// reference is the reference with its body to be filled in.
+// reference is the reference with its body to fill in.
 func (s *source) reference(outs []string, trial bool) string {
 	var params []string
 	for _, a := range s.ordered() {

@@ -44,8 +44,8 @@ var functions = template.FuncMap{
 	"join":  join,
 	"has":   func(genes map[string]any, name string) bool { _, ok := genes[name]; return ok },
 	"fail":  func(msg string) (string, error) { return "", errors.New(msg) },
-	// index of text/template gives nothing for a missing key of a map, and so
-	// a way around missing keys being errors.
+	// text/template's index returns nothing for a missing key of a map, which would
+	// circumvent the error for missing keys.
 	"index": index,
 }
 
@@ -57,12 +57,12 @@ func integer(f string, x any) (int64, error) {
 	return v.Int(), nil
 }
 
-// product multiplies, and says whether the result is right.
+// product multiplies, and says whether the result did not overflow.
 func product(x, y int64) (int64, bool) {
 	if x == 0 || y == 0 {
 		return 0, true
 	}
-	if y == -1 { // the quotient below overflows as the product does
+	if y == -1 { // the quotient below overflows, too
 		return -x, x != math.MinInt64
 	}
 	p := x * y
@@ -104,7 +104,7 @@ func fold(f string, ints func(x, y int64) (int64, bool), floats func(x, y float6
 	return acc, nil
 }
 
-// pair reads two integers of which the second is no zero.
+// pair reads two integers, the second of which is not zero.
 func pair(f string, a, b any) (x, y int64, err error) {
 	if x, err = integer(f, a); err != nil {
 		return 0, 0, err
@@ -209,7 +209,7 @@ func join(list any, sep string) (string, error) {
 	return strings.Join(parts, sep), nil
 }
 
-// index picks an item of a list, or the gene of a name.
+// index returns an item of a list, or the gene with a name.
 func index(from, key any) (any, error) {
 	if m, ok := from.(map[string]any); ok {
 		x, ok := m[fmt.Sprint(key)]

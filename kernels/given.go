@@ -15,15 +15,15 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// Given is what a source does not say of its kernel. With it [ScaffoldFrom] leaves
+// Given is what a source does not say about its kernel. With it [ScaffoldFrom] leaves
 // nothing to fill in. What has a default may be left out; the draft says what was
 // assumed.
 type Given struct {
 	Description string `json:"description"`
 	// Dims are the dimensions, in their order.
 	Dims []string `json:"dims"`
-	// Operations, Bytes and Pipe are those of the problem. Without operations the floor
-	// that they set is not checked; the bytes are by default those of the buffers, each
+	// Operations, Bytes and Pipe are those of the problem. Without operations their
+	// floor is not checked; the default for bytes is those of the buffers, each
 	// moved once.
 	Operations string         `json:"operations"`
 	Bytes      string         `json:"bytes"`
@@ -32,17 +32,17 @@ type Given struct {
 	Torch      GivenTorch     `json:"torch"`
 	// Files are further files of the folder, such as the reference.
 	Files map[string]string `json:"files"`
-	// Shapes are the shapes with their uses. Without one to verify, or one for the
-	// sanitizers, one is made.
+	// Shapes are the shapes with their uses. If there is none to verify, or none for
+	// the sanitizers, one is made.
 	Shapes []Shape `json:"shapes"`
 	// Buffers and Scalars are arguments of the source's function, by name.
 	Buffers []GivenBuffer `json:"buffers"`
 	Scalars []GivenScalar `json:"scalars"`
-	// Tolerance is the usual one for a type that it does not name.
+	// Tolerance is by type; a type that it does not name has the usual one.
 	Tolerance map[DType]float64 `json:"tolerance"`
 	// Parameters are what to tune: template parameters of the function, macros or
 	// constants of the source, or names in the actions of a source that is a template.
-	// Without any, comments in the source say it.
+	// If there are none, comments in the source name them.
 	Parameters  []GivenParameter    `json:"parameters"`
 	Constraints []genome.Constraint `json:"constraints"`
 	// Baseline is the baseline's genome; by default the first valid one, parameters and
@@ -50,12 +50,12 @@ type Given struct {
 	Baseline map[string]json.RawMessage `json:"baseline"`
 	Target   string                     `json:"target"`
 	Flags    []string                   `json:"flags"`
-	// Grid, Block and Shared are the launch of a kernel in CUDA.
+	// Grid, Block and Shared are the launch geometry of a kernel in CUDA.
 	Grid   []string `json:"grid"`
 	Block  []string `json:"block"`
 	Shared string   `json:"shared"`
-	// Args are those of an implementation in Triton: names or expressions as texts, numbers
-	// and booleans.
+	// Args are the arguments of an implementation in Triton: names or expressions as texts,
+	// numbers and booleans.
 	Args map[string]json.RawMessage `json:"args"`
 	// Python says that the constraints and the launch are written in Python.
 	Python  bool  `json:"python"`
@@ -68,16 +68,16 @@ type GivenReference struct {
 	Python  string `json:"python"`
 	Entry   string `json:"entry"`
 	Library string `json:"library"`
-	// Baseline says that there is none: the kernel itself with its baseline's values is
-	// the oracle. Grid and Block are then its launch in C, for a kernel in CUDA, over the
-	// dimensions and the macros of the source.
+	// Baseline says that there is no reference: the kernel itself with its baseline's
+	// values is the oracle. Grid and Block are then its launch in C, for a kernel in
+	// CUDA, over the dimensions and the macros of the source.
 	Baseline bool     `json:"baseline"`
 	Grid     []string `json:"grid"`
 	Block    []string `json:"block"`
-	device   *Launch  // of the same on a GPU; nil is none
+	device   *Launch  // launch of the same on a GPU; nil if there is none
 }
 
-// A GivenTorch has the keys of [torch], which is written where it has a source.
+// A GivenTorch has the keys of [torch], which is written if it has a source.
 type GivenTorch struct {
 	Source   string `json:"source"`
 	Forward  string `json:"forward"`
@@ -121,7 +121,7 @@ func ParseGiven(text []byte) (*Given, error) {
 	return g, nil
 }
 
-// Translate writes what is in Python as expressions of a definition, one by one.
+// Translate replaces the Python expressions by those of a definition, one by one.
 func (g *Given) Translate(expression func(python string) (string, error)) error {
 	if !g.Python {
 		return nil
@@ -167,7 +167,7 @@ func scalarJSON(raw json.RawMessage) (any, error) {
 	return nil, fmt.Errorf("%s is neither a number, a text nor true or false", text)
 }
 
-// givenParameters takes what to tune from what is given.
+// givenParameters takes the parameters from what is given.
 func (s *source) givenParameters() error {
 	g := s.given
 	texts := []string{s.text, g.Shared}
@@ -189,7 +189,7 @@ func (s *source) givenParameters() error {
 	return nil
 }
 
-// givenValues takes the values of what to tune.
+// givenValues takes the values of the parameters.
 func (s *source) givenValues() error {
 	for _, p := range s.given.Parameters {
 		t := tuned{name: p.Name, at: s.entry.name}
@@ -206,7 +206,7 @@ func (s *source) givenValues() error {
 		if len(t.values) == 0 {
 			return s.fault(-1, "the parameter %s has no values: give at least one", p.Name)
 		}
-		// A list with one number that is no integer is one of such numbers.
+		// One number that is not an integer makes it a list of floats.
 		if slices.ContainsFunc(t.values, func(v any) bool { _, float := v.(float64); return float }) {
 			for i, v := range t.values {
 				if n, whole := v.(int64); whole {
@@ -220,7 +220,7 @@ func (s *source) givenValues() error {
 	return nil
 }
 
-// place finds where the source has a parameter, and puts its value there.
+// place finds a parameter in the source, and inserts its value.
 func (s *source) place(t *tuned, whole string) error {
 	if i := slices.IndexFunc(s.templates, func(p tuned) bool { return p.name == t.name }); i >= 0 {
 		s.templates[i].fixed, s.templates[i].values = "", t.values
@@ -235,7 +235,7 @@ func (s *source) place(t *tuned, whole string) error {
 		return nil
 	}
 	value := "{{." + t.name + "}}"
-	if _, is := t.base.(bool); is { // C knows true and false with a header only
+	if _, is := t.base.(bool); is { // C has true and false only with a header
 		value = "{{if ." + t.name + "}}1{{else}}0{{end}}"
 	}
 	found := false
@@ -260,7 +260,7 @@ func (s *source) place(t *tuned, whole string) error {
 	return nil
 }
 
-// template tells whether a source is a template itself: it has actions that name parameters.
+// template says whether a source is a template itself: it has actions that name parameters.
 func (g *Given) template(text string) bool {
 	for _, p := range g.Parameters {
 		if regexp.MustCompile(`\{\{[^}]*\.` + regexp.QuoteMeta(p.Name) + `\b`).MatchString(text) {
@@ -272,7 +272,7 @@ func (g *Given) template(text string) bool {
 
 var action = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 
-// match matches the arguments of the source's function with what is given, by name.
+// match matches the arguments of the source's function by name with what is given.
 func (s *source) match() error {
 	g := s.given
 	var buffers, numbers []string
@@ -355,15 +355,15 @@ func deviceType(t DType) string {
 	return t.C()
 }
 
-// sizesTried are the sizes of a made shape, dimension after dimension; smaller ones of
-// the tuned shape stay. Tiles begin and end within the first; others are smaller, or for
-// kernels that compute whole tiles alone, as constraints say.
+// sizesTried are the sizes of a made shape, dimension by dimension; smaller sizes of the
+// tuned shape are kept. Tiles begin and end within the first; the others are smaller, or
+// for kernels that compute only whole tiles, as constraints say.
 var sizesTried = map[Use][][]int64{
 	Verify:   {{131, 203, 77}, {192, 320, 128}, {256}, {1024}},
 	Sanitize: {{139, 149, 67}, {67, 139, 35}, {33, 47, 21}, {9, 11, 7}, {128}, {64}, {256}, {32}, {16}},
 }
 
-// like makes a shape with the given sizes, of a tuned one.
+// like makes a shape with the given sizes from a tuned one.
 func (g *Given) like(tuned Shape, use Use, sizes []int64) Shape {
 	s := Shape{Name: string(use), Use: use, Dims: map[string]int64{}}
 	for i, d := range g.Dims {
@@ -372,7 +372,7 @@ func (g *Given) like(tuned Shape, use Use, sizes []int64) Shape {
 	return s
 }
 
-// bytesOf is what the buffers have, each moved once.
+// bytesOf is the size of the buffers, each moved once.
 func (g *Given) bytesOf() string {
 	by := map[int64][]string{}
 	for _, b := range g.Buffers {
@@ -404,7 +404,7 @@ func tomlList(list []string) string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// scaffoldGiven writes the folder of a source of which all is given.
+// scaffoldGiven writes the folder of a source with everything given.
 func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*Draft, error) {
 	g := s.given
 	load := func(d *drafted, keep bool, look func(*Definition) error) error {
@@ -412,7 +412,7 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 			def, err := LoadDir(temp)
 			var e *Error
 			if errors.As(err, &e) && s.python && filepath.Base(e.File) == pythonTemplate {
-				return &Error{File: s.file, Line: e.Line, Msg: e.Msg, Err: ErrDefinition} // which is the same text
+				return &Error{File: s.file, Line: e.Line, Msg: e.Msg, Err: ErrDefinition} // the text is the same
 			} else if errors.As(err, &e) {
 				return s.fault(-1, "no definition can be made of it: %s", e.Msg)
 			}
@@ -509,7 +509,7 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 	return draft, nil
 }
 
-// fit gives a made shape the first sizes that the baseline computes.
+// fit gives a made shape the first sizes that the baseline can compute.
 func (g *Given) fit(def *Definition, im *Implementation, base genome.Genome, use Use) {
 	i := slices.IndexFunc(g.Shapes, func(x Shape) bool { return x.Use == use })
 	tuned := def.Problem.ShapesFor(Tune)[0]
@@ -528,22 +528,23 @@ func (g *Given) fit(def *Definition, im *Implementation, base genome.Genome, use
 	}
 }
 
-// small says whether a shape is for sanitizers, which take long for a large one.
+// small says whether a shape is small enough for sanitizers, which are slow on a large
+// one.
 func (p *Problem) small(s Shape) bool {
 	total, _ := p.allElements(s) // evaluated when loading
 	ops, _ := p.Operations(s)
 	return total <= smallElements && ops <= smallOperations
 }
 
-// fewBlocks is how many blocks of each axis a search launches under tools at a shape that is not
-// small: neighbors in every direction. racecheck takes seconds for a block that multiplies a
-// strip of 4,096 columns.
+// fewBlocks is how many blocks along each axis a search launches under tools at a shape that is
+// not small: enough for neighbors in every direction. racecheck takes seconds for a block that
+// multiplies a strip of 4,096 columns.
 const fewBlocks = 2
 
-// mostTried bounds the genomes of which the first valid one is sought.
+// mostTried bounds the genomes that are tried to find the first valid one.
 const mostTried = 1 << 20
 
-// first is the first valid genome, where the last parameter changes first.
+// first returns the first valid genome; the last parameter varies fastest.
 func first(space *genome.Space) (genome.Genome, error) {
 	genes := space.Genes()
 	ix := make([]int, len(genes))
@@ -573,7 +574,7 @@ func first(space *genome.Space) (genome.Genome, error) {
 }
 
 // givenFolder makes the folder's files. Without genes the baseline is a placeholder, for a
-// definition that only tells its space.
+// definition that is loaded only for its space.
 func (s *source) givenFolder(name string, included map[string]string, genes map[string]any, made map[Use]bool) *drafted {
 	g := s.given
 	d := &drafted{others: map[string]string{}}
@@ -705,7 +706,7 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 			d.add("%s = 0.0", b.DType)
 		}
 	}
-	for _, t := range slices.Sorted(maps.Keys(g.Tolerance)) { // which lint reports
+	for _, t := range slices.Sorted(maps.Keys(g.Tolerance)) { // lint reports it
 		if !done[t] {
 			d.add("%s = %s", t, tomlValue(g.Tolerance[t]))
 		}
@@ -813,7 +814,7 @@ func tomlNumber(x float64) string {
 	return text
 }
 
-// A Signature is what a source's function takes.
+// A Signature is the signature of a source's function.
 type Signature struct {
 	Entry     string     `json:"entry"`
 	Line      int        `json:"line"`
@@ -823,9 +824,9 @@ type Signature struct {
 // An Argument is one of a source's function.
 type Argument struct {
 	Name string `json:"name"`
-	Type string `json:"type"` // as it is written, without const and restrict
-	// DType is that of the elements or of the number; "" where the source gives the type
-	// its name. Integers that are passed by value are I64.
+	Type string `json:"type"` // as written, without const and restrict
+	// DType is the type of the elements or of the number; "" if the source names the
+	// type itself. Integers that are passed by value are I64.
 	DType   DType `json:"dtype,omitempty"`
 	Pointer bool  `json:"pointer"`
 	Const   bool  `json:"const"`   // points to const

@@ -101,7 +101,8 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 }
 
 // start reads a genome to start with. Whether it is valid depends on the shape and the
-// device; its names and values must be there, and all that every genome has.
+// device. Its names and values must exist, and it must have every gene that all genomes
+// have.
 func (l *loader) start(n *node, im *Implementation) {
 	values, err := genome.Decode(n.str)
 	if err != nil {
@@ -124,7 +125,7 @@ func (l *loader) start(n *node, im *Implementation) {
 	im.Starts = append(im.Starts, n.str)
 }
 
-// judgedOnCPU refuses what the judge of the CPU does not know of buffers.
+// judgedOnCPU refuses properties of buffers that the CPU's judge does not support.
 func (l *loader) judgedOnCPU(t *implementationTable, p *Problem) {
 	for _, b := range p.Buffers {
 		key := ""
@@ -155,7 +156,7 @@ func (l *loader) patterns(list []*node) (out []*regexp.Regexp) {
 }
 
 // parameters reads the parameters and adds their names to those that expressions may
-// use: of parameters alone, and of all there is.
+// use: to params, for expressions over parameters alone, and to all.
 func (l *loader) parameters(t *implementationTable, im *Implementation, params, all map[string]any) {
 	if len(t.Parameter) == 0 {
 		l.d.fail(t.Table.key, "implementation %s has no parameter, so that there is nothing to search: add [[implementation.parameter]]", im.Name)
@@ -193,7 +194,7 @@ func (l *loader) parameters(t *implementationTable, im *Implementation, params, 
 	l.cycles(im)
 }
 
-// cycles refuses conditions that hang on one another in a circle.
+// cycles refuses conditions that depend on one another in a cycle.
 func (l *loader) cycles(im *Implementation) {
 	names := make([]string, len(im.Parameters))
 	for i, g := range im.Parameters {
@@ -206,7 +207,7 @@ func (l *loader) cycles(im *Implementation) {
 		return im.whens[name].prog.Names()
 	})
 	if trail != nil {
-		name := trail[len(trail)-1] // the first only leads to the circle, perhaps
+		name := trail[len(trail)-1] // the first may only lead to the cycle
 		l.d.fail(im.whens[name].at.at, "parameter %s exists only when others exist that depend on it: break the circle", name)
 	}
 }
@@ -257,7 +258,7 @@ func (l *loader) domain(t *parameterTable) (values []genome.Value, ordinal bool)
 			l.d.fail(t.Step.at, "step of %s is %d, expected at least 1", name, step)
 		}
 	}
-	// hi-lo may be beyond int64, but never beyond uint64.
+	// hi-lo may overflow int64, but never uint64.
 	if n := (uint64(hi) - uint64(lo)) / uint64(step); n >= maxValues {
 		l.d.fail(form.at, "range of %s has more than %d values: use a larger step, pow2, or a list of values", name, maxValues)
 	}
@@ -305,7 +306,7 @@ func (l *loader) values(form *node, name string) (values []genome.Value, ordinal
 // kindOf are the kinds of alleles.
 var kindOf = map[nodeKind]genome.Kind{integerNode: genome.KindInt, floatNode: genome.KindFloat, boolNode: genome.KindBool, stringNode: genome.KindString}
 
-// allele gives a TOML value as an allele of a kind.
+// allele converts a TOML value to an allele of a kind.
 func (n *node) allele(kind genome.Kind) (genome.Value, bool) {
 	if kind == genome.KindFloat {
 		x, ok := n.number()
@@ -340,8 +341,8 @@ func (l *loader) binary(t *binaryTable, im *Implementation, params map[string]an
 	im.Binary.MaxSpill = l.most(im.Backend, "max_spill", t.MaxSpill, alien)
 }
 
-// most reads a bound on what compiled code may take; alien is what to say of one that
-// only GPUs know.
+// most reads a bound on what compiled code may use; alien is the message for one that
+// only GPUs have.
 func (l *loader) most(backend, key string, n *node, alien string) *int64 {
 	if n == nil {
 		return nil
@@ -356,7 +357,7 @@ func (l *loader) most(backend, key string, n *node, alien string) *int64 {
 	return &x
 }
 
-// bound reads a bound on what a profiler counts.
+// bound reads a bound on a profiler's counter.
 func (l *loader) bound(t *boundTable, params map[string]any) Bound {
 	number := func(key string, n *node) *float64 {
 		if n == nil {
@@ -390,7 +391,7 @@ func (l *loader) launches(list []*launchTable, im *Implementation, names map[str
 	if n := list[0].Entry; n != nil && n.str != im.Entry {
 		l.d.fail(n.at, "the first kernel is the entry, %s, and this names %q: remove this one, or correct one of the two", im.Entry, n.str)
 	}
-	first.Entry = "" // the implementation's, whatever it is called elsewhere
+	first.Entry = "" // the implementation's own entry
 	for _, t := range list[1:] {
 		next := l.launch(t, im, names)
 		switch {
@@ -433,12 +434,12 @@ func (l *loader) launch(t *launchTable, im *Implementation, names map[string]any
 	return g
 }
 
-// hopper is the least compute capability with clusters and tensor maps, ten times the
+// hopper is the lowest compute capability with clusters and tensor maps: ten times the
 // major plus the minor number.
 const hopper = 90
 
 // RunsOn says whether code for the implementation's target runs on a GPU of a compute
-// capability, ten times the major plus the minor number. It is true of other backends.
+// capability: ten times the major plus the minor number. It is true for other backends.
 func (im *Implementation) RunsOn(device int64) bool {
 	least := int64(capability(im.Target))
 	if im.Backend != "cuda" || least == 0 {
@@ -450,7 +451,7 @@ func (im *Implementation) RunsOn(device int64) bool {
 	return device >= least
 }
 
-// capability is that of a target for CUDA; 0 where it has none.
+// capability is the compute capability of a target for CUDA; 0 if it has none.
 func capability(target string) int {
 	n, err := strconv.Atoi(strings.TrimRight(strings.TrimPrefix(target, "sm_"), "af"))
 	if err != nil {
@@ -459,7 +460,7 @@ func capability(target string) int {
 	return n
 }
 
-// geometry reads grid and block of a table.
+// geometry reads the grid and block of a table.
 func (l *loader) geometry(table *node, grid, block []*node, names map[string]any) *Launch {
 	axes := func(key string, list []*node) (out []*expression) {
 		if list == nil {
@@ -484,7 +485,7 @@ func (l *loader) baseline(t *baselineTable, im *Implementation) {
 			forms++
 		}
 	}
-	// A genome may stand in where a library is not installed.
+	// A genome may stand in for a library that is not installed.
 	if instead := t.Library != nil && t.Genome != nil && t.Source == nil && im.Backend != "cpu"; forms != 1 && !instead {
 		l.d.fail(n.key, `[implementation.baseline] needs exactly one of genome = {...}, source = "baseline.c" and library = "libname.so.1:symbol"; for GPUs it may have a library, and a genome for where that is not installed`)
 	}
@@ -516,8 +517,8 @@ func (l *loader) baseline(t *baselineTable, im *Implementation) {
 	}
 }
 
-// baselineGenome reads the genome of a baseline, which must be valid at every
-// tuned shape by itself.
+// baselineGenome reads the genome of a baseline, which must be valid at each tuned
+// shape separately.
 func (l *loader) baselineGenome(n *node, im *Implementation) {
 	names := make([]string, len(im.Parameters))
 	for i, g := range im.Parameters {
@@ -554,8 +555,8 @@ func (l *loader) baselineGenome(n *node, im *Implementation) {
 }
 
 // refuse says why a baseline genome is not in the space of one of the tuned
-// shapes, or "". Spaces over the genome's own values alone are as good as the
-// whole one, and cost nothing.
+// shapes, or "". Spaces over the genome's own values give the same answer as the whole
+// space, and cost nothing.
 func (im *Implementation) refuse() string {
 	for _, s := range im.Problem().ShapesFor(Tune) {
 		values, err := im.baseline.At(s)
@@ -581,7 +582,7 @@ func (im *Implementation) refuse() string {
 		maps.Copy(env, values)
 		for i, e := range im.checks {
 			if slices.ContainsFunc(e.prog.Names(), func(n string) bool { _, ok := env[n]; return !ok }) {
-				continue // of a gene that is not active
+				continue // the gene is not active
 			}
 			if ok, err := e.prog.Bool(env); err != nil || !ok {
 				c := im.Constraints[i]
@@ -592,7 +593,7 @@ func (im *Implementation) refuse() string {
 	return ""
 }
 
-// narrowed gives every parameter the one value that it has in a genome.
+// narrowed restricts every parameter to the value that it has in a genome.
 func (im *Implementation) narrowed(values map[string]any) []genome.Gene {
 	genes := slices.Clone(im.Parameters)
 	for i, g := range genes {

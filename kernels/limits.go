@@ -9,7 +9,7 @@ import (
 // A Limit is a property of the device that constraints and launch geometry may name.
 type Limit struct {
 	Name string
-	// Default stands for it where the device is not known, such as when a
+	// Default is used if the device is not known, such as when a
 	// definition is loaded or linted. It is that of a small common device.
 	Default int64
 	Doc     string
@@ -33,7 +33,7 @@ var limits = []Limit{
 // Limits lists the properties of a device that expressions may name.
 func Limits() []Limit { return slices.Clone(limits) }
 
-// defaultLimits gives every limit its default.
+// defaultLimits returns every limit with its default.
 func defaultLimits() map[string]any {
 	m := make(map[string]any, len(limits))
 	for _, l := range limits {
@@ -42,9 +42,9 @@ func defaultLimits() map[string]any {
 	return m
 }
 
-// leastLimits are those of the least device that a target can run on: the defaults, but
-// where a target is for one architecture alone. They stand for the device where it is not known,
-// and something of the target is judged, such as whether its baseline can run.
+// leastLimits are those of the least device that a target can run on: the defaults, unless the
+// target is for one architecture only. They stand for an unknown device when something about the
+// target is checked, such as whether its baseline can run.
 func leastLimits(target string) map[string]any {
 	m := defaultLimits()
 	if target == "sm_90a" {
@@ -53,8 +53,8 @@ func leastLimits(target string) map[string]any {
 	return m
 }
 
-// withDefaults completes what a backend knows of its device. A name that is no
-// limit is a mistake of the caller.
+// withDefaults adds the defaults to what a backend knows about its device. A name that
+// is not a limit is an error of the caller.
 func withDefaults(known map[string]any) (map[string]any, error) {
 	m := defaultLimits()
 	for _, name := range slices.Sorted(maps.Keys(known)) {

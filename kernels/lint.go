@@ -26,24 +26,24 @@ type Finding struct {
 	Msg  string `json:"msg"`
 }
 
-// String gives one line, FILE:LINE:COL: what is wrong: what to do.
+// String returns one line, FILE:LINE:COL: what is wrong: what to do.
 func (f Finding) String() string {
 	return (&Error{File: f.File, Line: f.Line, Col: f.Col, Msg: f.Msg}).Error()
 }
 
-// What is small enough for the slowest sanitizer, which takes a kernel some
-// fifty times its time.
+// Limits of what is small enough for the slowest sanitizer, which makes a kernel some
+// fifty times slower.
 const (
 	smallOperations = 20e6
 	smallElements   = 1 << 20
 )
 
-// Lint looks for what is suspicious in a definition that loads: parameters
+// Lint looks for suspicious parts of a definition that loads: parameters
 // that change nothing, constraints that exclude nothing or everything,
 // templates that fail for some genome, costs that no kernel can have, shapes
 // and controls that prove little. It renders n random genomes of every
-// implementation, drawn with rng, and neighbours of some. The findings are
-// sorted by place. What needs a compiler is not looked at.
+// implementation, drawn with rng, and neighbors of some. The findings are sorted by
+// position. Lint does not run a compiler.
 func Lint(d *Definition, n int, rng *rand.Rand) []Finding {
 	l := &linter{d: d}
 	l.problem(&d.Problem)
@@ -64,13 +64,13 @@ type linter struct {
 	findings []Finding
 }
 
-// at notes a finding at an offset of kernel.toml, or of a file that it names by like.
+// at notes a finding at an offset of kernel.toml, or of a file that a key like names.
 func (l *linter) at(offset int, format string, args ...any) {
 	e := l.d.doc.fault(offset, format, args...)
 	l.findings = append(l.findings, Finding{e.File, e.Line, e.Col, e.Msg})
 }
 
-// err notes an error that has a place of its own.
+// err notes an error that has its own position.
 func (l *linter) err(err error) {
 	var e *Error
 	if errors.As(err, &e) {
@@ -80,9 +80,9 @@ func (l *linter) err(err error) {
 	l.findings = append(l.findings, Finding{File: l.d.doc.file, Line: 1, Col: 1, Msg: oneLine(err.Error())})
 }
 
-// problem looks at the problem, or at a variant of it.
+// problem checks the problem, or a variant of it.
 func (l *linter) problem(p *Problem) {
-	// A variant has what it does not declare from the problem.
+	// A variant takes what it does not declare from the problem.
 	t := *p.in
 	var tolerances []string
 	if t.Tolerance != nil {
@@ -174,15 +174,15 @@ func (l *linter) problem(p *Problem) {
 	}
 }
 
-// loose notes a tolerance that refuses next to nothing.
+// loose notes a tolerance that rejects almost nothing.
 func (l *linter) loose(n *node, tolerance float64, t DType) {
-	if tolerance > math.Max(0.1, 4*t.Step()) { // a rounding alone is as much in types of 8 bits
+	if tolerance > math.Max(0.1, 4*t.Step()) { // in 8-bit types, one rounding alone is that large
 		l.at(n.at, "a tolerance of %g of the output's scale proves next to nothing", tolerance)
 	}
 }
 
-// costs looks at operations and bytes, from which the least possible time of a
-// launch is computed: too large, and honest kernels would look impossible.
+// costs checks operations and bytes, from which the shortest possible time of a launch
+// is computed: if they are too large, honest kernels look impossible.
 func (l *linter) costs(p *Problem, t *problemTable) {
 	for _, s := range p.Shapes {
 		bytes, _ := p.Bytes(s) // evaluated when loading
@@ -211,7 +211,7 @@ func (l *linter) costs(p *Problem, t *problemTable) {
 	}
 }
 
-// declares tells whether C text has a function of a name.
+// declares says whether a C text has a function with a name.
 func declares(text, entry string) bool {
 	return regexp.MustCompile(`\b` + regexp.QuoteMeta(entry) + `\s*\(`).MatchString(text)
 }
@@ -228,7 +228,7 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 			l.err(err)
 		}
 	}
-	seen := map[string]bool{}    // findings of the samples, each once
+	seen := map[string]bool{}    // findings of the samples, to report each once
 	changed := map[string]bool{} // parameters that changed a candidate
 	tried := map[string]bool{}
 	starts := map[string]bool{} // those that some campaign proposes
@@ -267,7 +267,7 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 		}
 	}
 	for _, start := range im.in.Start {
-		// Those of a shared file may be another's.
+		// Starts of a shared file may belong to another implementation.
 		if file, _ := l.d.doc.where(start.at); file == l.d.doc && !starts[start.str] {
 			l.at(start.at, "start %q is valid at no tuned shape, so that no campaign proposes it: correct it, or remove it", start.str)
 		}
@@ -279,11 +279,11 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 	}
 }
 
-// neighbourhoods is of how many samples all neighbours are rendered.
+// neighbourhoods is the number of samples for which all neighbors are rendered.
 const neighbourhoods = 20
 
-// difference names the one gene in which two genomes differ; "" when there are
-// several, as where one switches others on.
+// difference names the one gene in which two genomes differ; "" if there are several,
+// such as when one enables others.
 func difference(a, b genome.Genome) string {
 	name := ""
 	for _, g := range a.Space().Genes() {
@@ -300,7 +300,7 @@ func difference(a, b genome.Genome) string {
 	return name
 }
 
-// relaunches tells whether two genomes are launched differently.
+// relaunches says whether two genomes are launched differently.
 func (l *linter) relaunches(im *Implementation, a, b genome.Genome, s Shape) bool {
 	if im.Launch == nil {
 		return false
@@ -312,7 +312,7 @@ func (l *linter) relaunches(im *Implementation, a, b genome.Genome, s Shape) boo
 
 var quoted = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"\n]*)"`)
 
-// sample renders a genome and looks at the result.
+// sample renders a genome and checks the result.
 func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]bool) (Rendered, bool) {
 	once := func(key string) bool {
 		had := seen[key]
@@ -345,7 +345,7 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 	}
 	entries := []*node{im.in.Entry}
 	if r.Triton != nil {
-		entries = nil // loading has looked
+		entries = nil // loading has checked them
 	}
 	if im.Launch != nil && len(im.Launch.Then) > 0 {
 		for _, t := range im.in.Launch[1:] {
@@ -369,7 +369,7 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 		}
 		limits := leastLimits(im.Target)
 		if im.Supports(g, s, limits) != nil {
-			continue // it is not launched there
+			continue // it is not launched at this shape
 		}
 		if _, err := im.Geometry(g, s, limits); err != nil {
 			fail(err)
@@ -383,8 +383,8 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 	return r, true
 }
 
-// sanitizeShape looks at the launch of a genome under the tools of a search, which is there
-// to be smaller than the usual one.
+// sanitizeShape checks the launch of a genome under the tools of a search, which should be
+// smaller than the usual one.
 func (l *linter) sanitizeShape(im *Implementation, g genome.Genome, once func(string) bool) error {
 	p, limits := im.Problem(), leastLimits(im.Target)
 	usual := p.ShapesFor(Sanitize)
@@ -417,15 +417,15 @@ func (im *Implementation) env(s Shape) map[string]any {
 	return env
 }
 
-// constraints finds those that exclude nothing, or everything. Each is judged
-// by itself, over the genes and their conditions alone.
+// constraints finds constraints that exclude nothing, or everything. Each is checked
+// separately, over the genes and their conditions alone.
 func (l *linter) constraints(im *Implementation) {
 	free := map[string]*genome.Space{} // by shape, without constraints
 	for i, c := range im.Constraints {
 		names := im.checks[i].prog.Names()
 		device := slices.ContainsFunc(names, func(n string) bool { return slices.Contains(limitNames(), n) })
-		// What a limit excludes depends on the device; and what only dimensions decide may
-		// exclude shapes that none but users have.
+		// What a limit excludes depends on the device, and a constraint over dimensions
+		// alone may exclude shapes that only users have.
 		excludes := device || !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(im.Problem().Dims, n) })
 		for _, s := range im.Problem().Shapes {
 			whole := free[s.Name]
@@ -484,8 +484,7 @@ func (l *linter) conditions(im *Implementation) {
 	}
 }
 
-// unused finds parameters that nothing reads, and gives those that something
-// does.
+// unused finds parameters that nothing reads, and returns those that something reads.
 func (l *linter) unused(im *Implementation) map[string]bool {
 	read := map[string]bool{}
 	note := func(e *expression) {
@@ -545,10 +544,9 @@ func (l *linter) unused(im *Implementation) map[string]bool {
 	return read
 }
 
-// mentions collects the names of genes in a template, and tells whether it
-// takes the genome as a whole, as {{range .}} does. Names are taken to be
-// genes wherever they stand, which may excuse an unused gene but never accuses
-// a used one.
+// mentions collects the names of genes in a template, and says whether it takes the
+// genome as a whole, as {{range .}} does. It counts a name as a gene wherever it
+// appears, which may miss an unused gene but never reports a used one.
 func mentions(n parse.Node, names map[string]bool) (all bool) {
 	list := func(nodes []parse.Node) {
 		for _, m := range nodes {

@@ -18,15 +18,15 @@ import (
 // Format is the version of kernel.toml that this package reads.
 const Format = 1
 
-// definitionFile is the file that makes a folder a kernel.
+// definitionFile is the file that marks a folder as a kernel.
 const definitionFile = "kernel.toml"
 
-// includeFolder is the folder beside kernels' folders that holds what several of
+// includeFolder is the folder beside kernels' folders with files that several of
 // them include.
 const includeFolder = "include"
 
-// Bounds that no honest definition meets; they keep a broken or hostile one
-// from taking all memory.
+// Bounds that no honest definition reaches; they keep a broken or hostile one from
+// using all memory.
 const (
 	maxDefinition = 1 << 18  // bytes of kernel.toml
 	maxFile       = 16 << 20 // bytes of any other file
@@ -35,7 +35,7 @@ const (
 	maxDim        = 1 << 40
 )
 
-// Bounds of a candidate, which are the GPU worker's as well.
+// Bounds of a candidate; the GPU worker has the same.
 const (
 	MaxKernels = 16 // in sequence
 	MaxMaps    = 16 // tensor maps
@@ -59,8 +59,8 @@ func loadDir(dir string) (name string, d *Definition, err error) {
 	return load(root.FS(), ".", shared, dir)
 }
 
-// besides opens the include folder beside a kernel's folder; nil if there is none. done
-// closes it.
+// besides opens the include folder beside a kernel's folder; shared is nil if there is
+// none. done closes it.
 func besides(dir string) (shared fs.FS, done func()) {
 	root, err := os.OpenRoot(filepath.Join(dir, "..", includeFolder))
 	if err != nil {
@@ -78,13 +78,13 @@ func Load(fsys fs.FS, dir string) (*Definition, error) {
 func loadFrom(fsys fs.FS, dir, display string) (name string, d *Definition, err error) {
 	var shared fs.FS
 	if dir != "." {
-		// Sub fails only for a name that is no path, which load says better.
+		// Sub fails only for a name that is not a path, which load reports better.
 		shared, _ = fs.Sub(fsys, path.Join(path.Dir(dir), includeFolder))
 	}
 	return load(fsys, dir, shared, display)
 }
 
-// unreadable makes the error for a file that the system does not give.
+// unreadable makes the error for a file that cannot be read.
 func unreadable(file string, err error, advice string) *Error {
 	cause := err
 	var pe *fs.PathError
@@ -107,9 +107,9 @@ type loader struct {
 	lent    map[string]bool   // which of them the include folder has
 }
 
-// load reads a kernel: kernel.toml, which is decoded into its tables, of which the
-// definition is built. The name is what the definition calls itself, and known
-// even for many a definition that is wrong.
+// load reads a kernel: it decodes kernel.toml into its tables, and builds the
+// definition from them. The name is the definition's, and is known even for many wrong
+// definitions.
 func load(fsys fs.FS, dir string, shared fs.FS, display string) (name string, def *Definition, err error) {
 	l := &loader{fsys: fsys, dir: dir, shared: shared, display: display}
 	if err := l.parse(); err != nil {
@@ -166,7 +166,7 @@ func readFile(fsys fs.FS, name string, limit int64) (string, error) {
 	return string(text), nil
 }
 
-// hashFiles hashes named texts so that no two sets give the same input.
+// hashFiles hashes named texts such that different sets give different input.
 func hashFiles(what string, texts map[string]string) string {
 	h := sha256.New()
 	add := func(s string) { fmt.Fprintf(h, "%d:%s", len(s), s) }
@@ -178,8 +178,9 @@ func hashFiles(what string, texts map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// file reads a file of the folder that a value names, or, for an include that the
-// folder lacks, of the include folder beside it. The hash is the same wherever it lies.
+// file reads the file of the folder that a value names or, for an include that the
+// folder lacks, the file of the include folder beside it. The hash is the same in both
+// cases.
 func (l *loader) file(n *node, include bool) string {
 	name := n.str
 	if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\:\x00") {
@@ -225,7 +226,7 @@ func (l *loader) file(n *node, include bool) string {
 	panic(e)
 }
 
-// entries lists the files of a folder, to suggest one of them.
+// entries lists the files of a folder, for suggestions.
 func (l *loader) entries(fsys fs.FS, dir string) []string {
 	list, err := fs.ReadDir(fsys, dir)
 	if err != nil {

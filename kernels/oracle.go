@@ -17,8 +17,8 @@ type Oracle string
 const (
 	// Independent: a reference that shares no code with the candidates.
 	Independent Oracle = "reference"
-	// OwnBaseline: the reference is the kernel itself with its baseline's values, which
-	// shows that all candidates agree, and not that they are right.
+	// OwnBaseline: the reference is the kernel itself with its baseline's values. It
+	// shows that all candidates agree, not that they are right.
 	OwnBaseline Oracle = "baseline"
 )
 
@@ -27,17 +27,18 @@ const (
 //go:embed oracle/cuda-on-cpu.c
 var cudaOnCPU string
 
-// narrow is what a kernel cannot have that is computed in double precision by calling float so: the bits of
-// floats, types and functions that there are for float alone, and headers, whose declarations would change.
+// narrow matches what a kernel must not contain if defining float as double is to make it compute
+// in double precision: the bits of floats, types and functions that exist for float only, and
+// headers, whose declarations would change.
 var narrow = regexp.MustCompile(`#\s*include|\basm\b|\bunion\b|\breinterpret_cast\b|_as_|_half|_bfloat|\bhalf|__nv_|\b__shfl|\btex|\bsurf|\bwmma\b|cooperative_groups|\(\s*(const\s+)?(unsigned|int|uint\w*|char)\s*\*`)
 
-// inDouble are the functions of float that have a name of their own.
+// inDouble are the functions whose float versions have names of their own.
 var inDouble = []string{
 	"sqrt", "exp", "exp2", "exp10", "log", "log2", "log10", "pow", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2", "erf", "erfc", "fabs", "fma", "fmax",
 	"fmin", "floor", "ceil", "round", "trunc", "rint", "fmod", "cbrt", "hypot", "copysign",
 }
 
-// widened makes what follows compute in double precision.
+// widened returns macros that make the code after them compute in double precision.
 func widened(device bool) string {
 	var b strings.Builder
 	b.WriteString("/* In double precision. */\n#define float double\n")
@@ -59,12 +60,12 @@ func widened(device bool) string {
 	return b.String()
 }
 
-// sizeInC are the expressions that mean the same in C, over integers.
+// sizeInC matches expressions over integers that mean the same in C.
 var sizeInC = regexp.MustCompile(`^[\w\s*+()-]+$`)
 
 // ownReference writes a reference that calls the kernel itself with the genome of its
-// baseline. A kernel in CUDA runs on the CPU, blocks side by side and the threads of each one after
-// the other. It computes in double precision where that is possible, and as it is elsewhere.
+// baseline. A kernel in CUDA runs on the CPU: blocks in parallel, and the threads of each block one
+// after the other. It computes in double precision if that is possible, and otherwise unchanged.
 func (s *source) ownReference(im *Implementation, base genome.Genome) (string, error) {
 	g := s.given
 	r, err := im.Render(base)
@@ -128,7 +129,7 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 	}
 	run := fmt.Sprintf("%s(%s)", im.Entry, strings.Join(call, ", "))
 	if s.cuda {
-		// What every thread is called with.
+		// The arguments of every thread.
 		var fields, pass []string
 		field := func(ctype, name, value string) {
 			fields = append(fields, ctype+name+";")
@@ -156,7 +157,7 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 		}
 		alone := 0
 		if strings.Contains(s.bare, "atomic") || strings.Contains(s.bare, "volatile") || strings.Contains(s.bare, "__threadfence") {
-			alone = 1 // blocks that meet in memory take their turns
+			alone = 1 // blocks that share memory run one at a time
 		}
 		before = append(before, fmt.Sprintf("\tconst struct evotune_arguments evotune_given = {%s};\n", strings.Join(values, ", ")))
 		run = fmt.Sprintf("evotune_launch(%s, %s, %d, %d, &evotune_given)", three(g.Reference.Grid), three(g.Reference.Block), barriers, alone)
@@ -172,7 +173,7 @@ func (s *source) inDouble() bool {
 }
 
 // ownDeviceReference writes the same reference for a GPU, with its launch over the dimensions alone. It is nil
-// where a kernel is no function of double precision, or its launch says more than that.
+// if the kernel cannot compute in double precision, or its launch needs more than that.
 func (s *source) ownDeviceReference(p *Problem, im *Implementation, base genome.Genome) (text string, launch *Launch, err error) {
 	if !s.inDouble() || strings.Contains(s.bare, "atomic") || im.Launch == nil || im.Launch.Shared != "" || len(im.Launch.Then) > 0 {
 		return "", nil, nil

@@ -18,8 +18,8 @@ import (
 type DType string
 
 // The types of elements. F16 is IEEE 754 binary16, BF16 the upper half of a
-// binary32; kernels get both as the bits they are, see [Header]. E4M3 and E5M2 are the
-// 8-bit numbers of OCP, for GPUs alone: E4M3 has no infinity, and 448 as its largest
+// binary32; kernels get the bits of both, see [Header]. E4M3 and E5M2 are the 8-bit
+// numbers of OCP, for GPUs only: E4M3 has no infinity, and 448 is its largest
 // number.
 const (
 	F64  DType = "f64"
@@ -50,7 +50,7 @@ func (t DType) Size() int64 {
 	return 1
 }
 
-// Float tells whether the type is a floating-point one.
+// Float says whether the type is a floating-point one.
 func (t DType) Float() bool {
 	switch t {
 	case F64, F32, F16, BF16, E4M3, E5M2:
@@ -59,10 +59,10 @@ func (t DType) Float() bool {
 	return false
 }
 
-// FP8 tells whether the type is a floating-point one of 8 bits, which only GPUs have.
+// FP8 says whether the type is an 8-bit floating-point one, which only GPUs have.
 func (t DType) FP8() bool { return t == E4M3 || t == E5M2 }
 
-// C is the type's name in the generated header in C.
+// C returns the type's name in the generated C header.
 func (t DType) C() string {
 	switch t {
 	case F64:
@@ -87,7 +87,8 @@ func (t DType) C() string {
 	return "uint8_t"
 }
 
-// Range gives the least and the largest integer that the type holds exactly.
+// Range returns the smallest and the largest integer of the range that the type holds
+// exactly.
 func (t DType) Range() (lo, hi float64) {
 	switch t {
 	case F64, I64:
@@ -127,8 +128,8 @@ type Use string
 const (
 	// Tune: benchmarked. The first shape with this use is the default.
 	Tune Use = "tune"
-	// Verify: checked for parity only, so that a kernel that fits the tuned
-	// shapes alone is found out.
+	// Verify: checked for parity, to detect a kernel that is right only at the tuned
+	// shapes.
 	Verify Use = "verify"
 	// Sanitize: the small one that sanitizers run on.
 	Sanitize Use = "sanitize"
@@ -139,12 +140,12 @@ type Shape struct {
 	Name string           `json:"name"`
 	Use  Use              `json:"use"`
 	Dims map[string]int64 `json:"dims"`
-	// Blocks is how many blocks of each axis of the grid are launched there at most, the
-	// first ones; 0 is all. Only [Implementation.SanitizeShape] sets it.
+	// Blocks is the largest number of blocks along each axis of the grid that are
+	// launched, the first ones; 0 is all. Only [Implementation.SanitizeShape] sets it.
 	Blocks int64 `json:"blocks,omitempty"`
 }
 
-// env gives the dimensions as constants of expressions.
+// env returns the dimensions as constants for expressions.
 func (s Shape) env() map[string]any {
 	m := make(map[string]any, len(s.Dims)+len(limits))
 	for k, v := range s.Dims {
@@ -164,13 +165,13 @@ const (
 	Constant Distribution = "constant" // always A
 	Python   Distribution = "python"   // whatever a function of the reference's file makes
 
-	// The first elements of a random order of the integers below Ends[0], none of them twice:
+	// The first elements of a random permutation of the integers below Ends[0]:
 	// page tables, slots.
 	Permutation Distribution = "permutation"
-	// Integers from Ends[0] to Ends[1]: how long sequences are, which class is right.
+	// Integers from Ends[0] to Ends[1]: lengths of sequences, class labels.
 	Between Distribution = "between"
-	// Integers in ascending order, the first 0 and the last Ends[0]: where packed sequences
-	// begin, or the rows of a sparse matrix.
+	// Integers in ascending order, the first 0 and the last Ends[0]: the starts of packed
+	// sequences, or of the rows of a sparse matrix.
 	Offsets Distribution = "offsets"
 )
 
@@ -186,17 +187,17 @@ type Data struct {
 }
 
 // Made says that the elements have a structure, which no distribution of single elements
-// gives. They are made for a whole buffer at a time.
+// has. They are made for a whole buffer at a time.
 func (d Data) Made() bool {
 	return d.Distribution == Python || d.hasEnds()
 }
 
-// hasEnds says that the elements are integers up to Ends, which follow from the shape.
+// hasEnds says that the elements are integers up to Ends, which depend on the shape.
 func (d Data) hasEnds() bool {
 	return d.Distribution == Permutation || d.Distribution == Between || d.Distribution == Offsets
 }
 
-// String gives the form that kernel.toml has.
+// String returns the form of kernel.toml.
 func (d Data) String() string {
 	switch d.Distribution {
 	case "":
@@ -219,21 +220,21 @@ type Buffer struct {
 	DType DType    `json:"dtype"`
 	Role  Role     `json:"role"`
 	Shape []string `json:"shape"` // one expression over the dimensions per axis
-	// Data fills it, and Domain is where a kernel has to be right, besides; zero
+	// Data fills it, and Domain is the further range in which a kernel must be right; zero
 	// for outputs, and for data with a structure that edge-case inputs must keep, see Kept.
 	// Denormals says that denormal elements count.
 	Data      Data   `json:"data,omitzero"`
 	Domain    Domain `json:"domain,omitzero"`
 	Denormals bool   `json:"denormals,omitempty"`
-	// Tolerance bounds the error of this output, in the place of the problem's for its
-	// type; nil leaves that. It does not go with the output where a variant gives it
+	// Tolerance bounds the error of this output, instead of the problem's for its type;
+	// nil means the problem's. It does not apply if a variant gives the output
 	// another type.
 	Tolerance *float64 `json:"tolerance,omitempty"`
-	// Repeat is how far the outputs of launches with the same inputs may lie apart,
-	// relative to the root mean square of the reference's: 0 asks for the same bits. The
-	// judge compares them all the same, and the evidence says what was seen (GPU only).
+	// Repeat is how far apart the outputs of launches with the same inputs may be,
+	// relative to the root mean square of the reference's: 0 requires the same bits. The
+	// judge compares them in any case, and the evidence has the difference (GPU only).
 	Repeat float64 `json:"repeat,omitempty"`
-	// Unwritten says that an element which the reference leaves NaN is no part of the
+	// Unwritten says that an element that the reference leaves NaN is not part of the
 	// answer: the kernel need not write it, and the judge does not compare it (GPU only).
 	Unwritten bool `json:"unwritten,omitempty"`
 
@@ -241,7 +242,7 @@ type Buffer struct {
 	ends []*expression // of Data.Ends
 }
 
-// Kept says that edge-case inputs of the others have the elements as they are, for the sake of their
+// Kept says that the elements stay unchanged when other buffers have edge-case inputs, to keep their
 // structure.
 func (b Buffer) Kept() bool { return b.Data.Made() && b.Domain == (Domain{}) }
 
@@ -250,7 +251,7 @@ type Scalar struct {
 	Name  string `json:"name"`
 	DType DType  `json:"dtype"` // f64, f32, i64 or i32
 	Value string `json:"value"` // an expression over the dimensions
-	// Also are values that it has in some of the contents that bite.
+	// Also are values that it has in some of the edge-case contents.
 	Also []float64 `json:"also,omitempty"`
 
 	expr *expression
@@ -270,12 +271,12 @@ type Reference struct {
 	Source
 	Python bool `json:"python,omitempty"`
 	// Library is the module whose arrays a function in Python gets, "torch" or "numpy"; ""
-	// is torch where it is installed, and numpy elsewhere.
+	// means torch if it is installed, else numpy.
 	Library string `json:"library,omitempty"`
 }
 
-// Function finds a function of Python text by its name, and gives the line that defines it,
-// counted from 1; 0 if there is none.
+// Function finds a function in a Python text by its name, and returns the line that defines
+// it, counted from 1; 0 if there is none.
 func (s Source) Function(name string) (line int) {
 	at := regexp.MustCompile(`(?m)^def[ \t]+` + regexp.QuoteMeta(name) + `[ \t]*\(`).FindStringIndex(s.Text)
 	if at == nil {
@@ -289,7 +290,7 @@ func (s Source) Function(name string) (line int) {
 // C reference gets.
 type DeviceReference struct {
 	Source
-	// Launch has expressions over the dimensions alone.
+	// Launch has expressions over the dimensions only.
 	Launch Launch `json:"launch"`
 }
 
@@ -300,7 +301,7 @@ type Cache string
 const (
 	// Warm: the inputs are in the cache, as far as two sets of buffers fit.
 	Warm Cache = "warm"
-	// Cold: nothing of the inputs is in the cache.
+	// Cold: the inputs are not in the cache.
 	Cold Cache = "cold"
 )
 
@@ -313,11 +314,11 @@ const (
 	Mean    ControlKind = "constant" // every output is the mean of the reference's
 	Swapped ControlKind = "swap"     // the reference with two inputs exchanged
 	// Halved is the reference with the smaller half of every output, by magnitude,
-	// put to zero. No definition declares it: it is what lint asks.
+	// set to zero. Definitions do not declare it; lint uses it.
 	Halved ControlKind = "half"
 )
 
-// A Control is an answer that the tolerance must refuse, or the tolerance
+// A Control is a wrong answer that the tolerance must reject; otherwise the tolerance
 // proves nothing.
 type Control struct {
 	Kind ControlKind `json:"kind"`
@@ -335,7 +336,8 @@ type Problem struct {
 	Buffers []Buffer `json:"buffers"`
 	Scalars []Scalar `json:"scalars,omitempty"`
 	// OperationsExpr and BytesExpr are the expressions behind Operations and
-	// Bytes. Without operations, "", nothing is known of the time that they take.
+	// Bytes. If OperationsExpr is "", nothing is known about the time that operations
+	// take.
 	OperationsExpr string `json:"operations"`
 	BytesExpr      string `json:"bytes"`
 	// Pipe names the peak that bounds the operations: "f32", "f64", ...,
@@ -358,8 +360,8 @@ type Problem struct {
 	variant           *variantTable // nil for the problem itself
 }
 
-// Shape finds a shape by name, or makes the one to tune for that is written by its
-// dimensions ("B=2,H=8,S=512,D=64"), if the definition has none of them. The error
+// Shape finds a shape by name or, if the definition has no such shape, makes the shape
+// to tune for from its dimensions ("B=2,H=8,S=512,D=64"). The error
 // wraps ErrUnknownShape, and lists the names.
 func (p *Problem) Shape(name string) (Shape, error) {
 	if strings.Contains(name, "=") {
@@ -388,7 +390,7 @@ func (p *Problem) Shape(name string) (Shape, error) {
 	return Shape{}, fmt.Errorf("%w %q: %sthere are %s", ErrUnknownShape, name, near, strings.Join(names, ", "))
 }
 
-// DimsText writes a shape by its dimensions, as Shape reads it.
+// DimsText writes a shape as its dimensions, in the form that Shape reads.
 func (p *Problem) DimsText(dims map[string]int64) string {
 	parts := make([]string, len(p.Dims))
 	for i, d := range p.Dims {
@@ -397,8 +399,8 @@ func (p *Problem) DimsText(dims map[string]int64) string {
 	return strings.Join(parts, ",")
 }
 
-// ReadDims reads what DimsText writes, in any order. Every dimension must be given, but
-// flags, which are 0 when left out, and buffers must have sizes there.
+// ReadDims reads what DimsText writes, in any order. Every dimension must be given,
+// except flags, which default to 0. All buffers must have valid sizes at the result.
 func (p *Problem) ReadDims(text string, flags []string) (map[string]int64, error) {
 	dims := map[string]int64{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -462,8 +464,8 @@ func (p *Problem) Outputs() []Buffer {
 	return slices.DeleteFunc(slices.Clone(p.Buffers), func(b Buffer) bool { return b.Role == In })
 }
 
-// ToleranceOf is the tolerance of an output, and whether there is one: its own, or that
-// of its type. Every output of a definition that was loaded has one.
+// ToleranceOf returns the tolerance of an output, and whether there is one: its own, or
+// that of its type. Every output of a loaded definition has one.
 func (p *Problem) ToleranceOf(b Buffer) (float64, bool) {
 	if b.Tolerance != nil {
 		return *b.Tolerance, true
@@ -475,7 +477,7 @@ func (p *Problem) ToleranceOf(b Buffer) (float64, bool) {
 // maxBytes bounds a buffer, far above any memory.
 const maxBytes = 1 << 40
 
-// Axes gives the extent of every axis of a buffer at a shape.
+// Axes returns the extent of every axis of a buffer at a shape.
 func (p *Problem) Axes(b Buffer, s Shape) ([]int64, error) {
 	env := s.env()
 	out := make([]int64, len(b.axes))
@@ -546,8 +548,8 @@ func (p *Problem) Made(b Buffer, s Shape, seed uint64) ([]float64, error) {
 		slices.Sort(out)
 		return out, nil
 	}
-	// Fisher and Yates, as far as elements are needed. Of few of many, only those are kept that
-	// are not where they would be in 0, 1, 2, ...
+	// Fisher-Yates shuffle, for as many elements as needed. For few of many, only those that
+	// have moved from their place in 0, 1, 2, ... are stored.
 	if ends[0] <= 4*n {
 		all := make([]int64, ends[0])
 		for i := range all {
@@ -574,7 +576,7 @@ func (p *Problem) Made(b Buffer, s Shape, seed uint64) ([]float64, error) {
 	return out, nil
 }
 
-// DataAt is a buffer's Data with numbers for Ends, as they are at a shape.
+// DataAt returns a buffer's Data with numbers for Ends, evaluated at a shape.
 func (p *Problem) DataAt(b Buffer, s Shape) (Data, error) {
 	n, err := p.Elements(b, s)
 	if err != nil {
@@ -615,7 +617,7 @@ func (b Buffer) endsAt(s Shape, n int64) (ends []int64, err error) {
 	return ends, nil
 }
 
-// Operations counts the floating-point operations of one launch at a shape; 0 where the
+// Operations counts the floating-point operations of one launch at a shape; 0 if the
 // definition does not say.
 func (p *Problem) Operations(s Shape) (float64, error) {
 	if p.operations == nil {
@@ -639,7 +641,7 @@ func (p *Problem) cost(e *expression, what string, s Shape) (float64, error) {
 	return x, nil
 }
 
-// ScalarValues gives the scalars at a shape, in their order.
+// ScalarValues returns the scalars at a shape, in their order.
 func (p *Problem) ScalarValues(s Shape) ([]float64, error) {
 	env := s.env()
 	out := make([]float64, len(p.Scalars))
@@ -656,20 +658,20 @@ func (p *Problem) ScalarValues(s Shape) ([]float64, error) {
 	return out, nil
 }
 
-// holds tells whether the scalar's type can hold a value.
+// holds says whether the scalar's type can hold a value.
 func (sc Scalar) holds(x float64) bool {
 	lo, hi := sc.DType.Range()
 	return sc.DType.Float() || x == math.Trunc(x) && lo <= x && x <= hi
 }
 
-// An expression is a compiled expression and where it was written.
+// An expression is a compiled expression and its position.
 type expression struct {
 	src  string
 	at   *node
 	prog *genome.Expr
 }
 
-// ReferenceGeometry is the launch geometry of the device's reference at a
+// ReferenceGeometry returns the launch geometry of the device reference at a
 // shape.
 func (p *Problem) ReferenceGeometry(s Shape) (Geometry, error) {
 	if p.DeviceReference == nil {

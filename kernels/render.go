@@ -18,12 +18,12 @@ import (
 // maxSource bounds a rendered template in bytes.
 const maxSource = 8 << 20
 
-// Rendered is a candidate as a backend compiles it. It depends on the
-// definition and the genome alone.
+// Rendered is a candidate as a backend compiles it. It depends only on the definition
+// and the genome.
 type Rendered struct {
 	Implementation *Implementation
-	// Genome is what the template was filled with. Genes that the text does
-	// not show may still change the launch geometry.
+	// Genome is what the template was filled with. Genes that do not appear in the text
+	// may still change the launch geometry.
 	Genome genome.Genome
 	// Entry is the function that the harness calls, in Source; for Triton [TritonKernel].
 	Entry string
@@ -34,21 +34,21 @@ type Rendered struct {
 	Files map[string]string
 	// Flags are for the compiler, one argument each.
 	Flags []string
-	// Threads is how many threads the candidate starts, itself included.
+	// Threads is how many threads the candidate starts, including its own.
 	Threads int
-	// Triton says how a function of Triton is compiled; nil in other languages. Source is
-	// then in Python, and Header a comment.
+	// Triton says how a Triton function is compiled; nil in other languages. With Triton,
+	// Source is in Python, and Header is a comment.
 	Triton *TritonCall
 	// Require lists patterns of mnemonics that the entry's code must have.
 	Require []*regexp.Regexp
-	// Profile lists what a profile of the candidate must keep to.
+	// Profile lists the bounds that a profile of the candidate must meet.
 	Profile []Bound
-	// Hash is the SHA-256 (hex) over what is compiled: all of the above but the
-	// genome and what is required.
+	// Hash is the SHA-256 (hex) over what is compiled: all of the above except the
+	// genome and the requirements.
 	Hash string
 }
 
-// path gives a file of the folder as messages name it.
+// path returns a file of the folder as messages name it.
 func (l *loader) path(name string) string { return filepath.Join(l.display, filepath.FromSlash(name)) }
 
 // The name by which text/template knows a template, with its line, in errors.
@@ -64,7 +64,7 @@ func parseUnit(file, text string) *unit {
 	return u
 }
 
-// flag parses one flag, which stands in kernel.toml.
+// flag parses one flag of kernel.toml.
 func (l *loader) flag(n *node) *unit {
 	u := &unit{file: l.d.file, text: n.str, at: n}
 	if err := u.parse(); err != nil {
@@ -86,7 +86,7 @@ func (u *unit) parse() error {
 // `template: T:3:7: executing "T" at <.X>: msg` when executing.
 var templateError = regexp.MustCompile(`(?s)^template: ` + unitName + `:(\d+)(?::(\d+))?: (?:executing "[^"]*" at <(.*?)>: )?(.*)$`)
 
-// locate takes an error of text/template apart. The column counts from 1; 0
+// locate splits an error of text/template into its parts. The column counts from 1; 0
 // when it is not known.
 func (u *unit) locate(err error) (line, col int, msg string) {
 	m := templateError.FindStringSubmatch(err.Error())
@@ -105,7 +105,7 @@ func (u *unit) locate(err error) (line, col int, msg string) {
 	return line, col, msg
 }
 
-// errTooLong ends the execution of a template that writes without end.
+// errTooLong ends the execution of a template whose output does not end.
 var errTooLong = fmt.Errorf("the rendered text is longer than %d bytes", maxSource)
 
 type limitedBuilder struct{ strings.Builder }
@@ -117,7 +117,7 @@ func (b *limitedBuilder) Write(p []byte) (int, error) {
 	return b.Builder.Write(p)
 }
 
-// noValue is what text/template prints for what is not there.
+// noValue is what text/template prints for a missing value.
 const noValue = "<no value>"
 
 var missingKey = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
@@ -148,7 +148,7 @@ func (im *Implementation) execute(u *unit, genes map[string]any) (string, error)
 	return "", &Error{File: u.file, Line: line, Col: col, Msg: msg, Err: ErrRender}
 }
 
-// missing words the error about a key that a genome does not have.
+// missing writes the error message for a key that a genome does not have.
 func (im *Implementation) missing(key string) string {
 	names := make([]string, len(im.Parameters))
 	for i, g := range im.Parameters {
@@ -211,7 +211,7 @@ func (im *Implementation) Render(g genome.Genome) (Rendered, error) {
 	return r, nil
 }
 
-// holds evaluates a condition over the parameters; nil always holds. One over a
+// holds evaluates a condition over the parameters; nil always holds. A condition over a
 // parameter that the genome lacks does not.
 func (e *expression) holds(genes map[string]any) (bool, error) {
 	if e == nil {
@@ -223,9 +223,9 @@ func (e *expression) holds(genes map[string]any) (bool, error) {
 	return e.prog.Bool(genes)
 }
 
-// RenderBaseline gives the baseline of the problem on the implementation's
-// backend at some shapes, at least one, like a candidate. Of a routine of a library it gives
-// what stands in for it, if there is that; else there is no source, and the error wraps
+// RenderBaseline renders the baseline of the problem on the implementation's backend at some
+// shapes, at least one, like a candidate. For a routine of a library it renders the genome
+// that stands in for it. If there is none, there is no source, and the error wraps
 // errors.ErrUnsupported.
 func (im *Implementation) RenderBaseline(shapes ...Shape) (Rendered, error) {
 	b := im.Baseline()
@@ -287,8 +287,8 @@ var ownDirective = regexp.MustCompile(`(?m)^[ \t]*//[ \t]*evotune[ \t]*:.*\n?`)
 
 var localInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]+)".*$`)
 
-// SelfContained is the source of a candidate in one file: the generated header
-// first, then the source, with the files beside it in the place where they are
+// SelfContained returns the source of a candidate as one file: the generated header
+// first, then the source, with the files beside it inserted where they are
 // included (each once).
 func (r Rendered) SelfContained() string {
 	if r.Triton != nil {
@@ -311,7 +311,7 @@ func (r Rendered) SelfContained() string {
 			}
 			seen[path.Clean(name)] = true
 			body = pragmaOnce.ReplaceAllString(body, "")
-			body = ownDirective.ReplaceAllString(body, "") // what a file said for itself, Directives say of the whole
+			body = ownDirective.ReplaceAllString(body, "") // Directives replace the file's own
 			return "/* begin " + name + " */\n" + strings.TrimRight(inline(body), "\n") + "\n/* end " + name + " */"
 		})
 	}

@@ -10,8 +10,7 @@ import (
 )
 
 // sanitize reads the dimensions at which tools launch a genome in a search, and how much of
-// the grid. What the expressions give is known here where they name no
-// parameter and no limit.
+// the grid. Results of expressions that name no parameter and no limit are checked here.
 func (l *loader) sanitize(t *sanitizeTable, im *Implementation, names map[string]any) {
 	if im.Backend == "cpu" {
 		l.d.fail(t.Table.key, "sanitize means nothing to the cpu backend: remove it")
@@ -35,7 +34,7 @@ func (l *loader) sanitize(t *sanitizeTable, im *Implementation, names map[string
 		l.d.expect(dim, n, stringNode)
 		e := l.compile(n, names)
 		im.SanitizeDims[dim], im.sanitize[dim] = n.str, e
-		// Of what kind the result is does not depend on the values.
+		// The kind of the result does not depend on the values.
 		switch x, _ := e.prog.Any(names); x.(type) {
 		case bool, string:
 			l.d.fail(n.at, "%s: %q gives %v, expected an integer", dim, n.str, x)
@@ -52,8 +51,8 @@ func (l *loader) sanitize(t *sanitizeTable, im *Implementation, names map[string
 	}
 }
 
-// sanitizeBlocks reads how many blocks a search launches. Where a block waits for others, or reads
-// what they wrote, the first few alone would hang or read what nobody wrote.
+// sanitizeBlocks reads how many blocks a search launches. If a block waits for others, or reads
+// what they wrote, the first few alone would hang or read unwritten data.
 func (l *loader) sanitizeBlocks(t *sanitizeTable, im *Implementation) {
 	if im.SanitizeBlocks = t.Blocks.value.(int64); im.SanitizeBlocks < 1 {
 		l.d.fail(t.Blocks.at, "blocks is %d, expected at least 1", im.SanitizeBlocks)
@@ -72,11 +71,11 @@ func (e *expression) extent(env map[string]any) (int64, error) {
 	return n, err
 }
 
-// SanitizeShape is the shape at which a search has a genome launched under tools that
-// watch memory and threads: s, the problem's own, with the dimensions that the
-// implementation declares for it. It is s itself where none are declared, and where the
-// implementation cannot compute what they give; see [Implementation.Supports]. A shape of
-// the genome's own is named by its dimensions, such as 72x72x136. Its Blocks are what the
+// SanitizeShape is the shape at which a search launches a genome under tools that watch
+// memory and threads: s, the problem's own, with the dimensions that the implementation
+// declares for it. It is s itself if none are declared, and if the implementation cannot
+// compute the result; see [Implementation.Supports]. A shape of the genome's own is named
+// by its dimensions, such as 72x72x136. Its Blocks are those that the
 // implementation declares.
 func (im *Implementation) SanitizeShape(g genome.Genome, s Shape, limits map[string]any) (Shape, error) {
 	s.Blocks = im.SanitizeBlocks

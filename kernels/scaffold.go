@@ -13,8 +13,8 @@ import (
 
 // Scaffold writes a small complete kernel for a backend into the new folder dir: a
 // definition, a template and a reference that load, lint and run as they are.
-// The folder appears whole or not at all. It never writes into something that
-// exists: the error then wraps fs.ErrExist.
+// The folder appears whole or not at all. If dir exists, Scaffold writes nothing, and
+// the error wraps fs.ErrExist.
 func Scaffold(dir, name, backend string) error {
 	names := strings.NewReplacer("KERNEL-NAME", name, "KERNEL_ENTRY", "run_"+strings.ReplaceAll(name, "-", "_"))
 	from := path.Join("scaffold", backend)
@@ -38,7 +38,7 @@ func Scaffold(dir, name, backend string) error {
 	}, true)
 }
 
-// newFolder writes a folder that appears whole, or not at all where check fails; with
+// newFolder writes a folder that appears whole, or not at all if check fails; with
 // keep false it never appears.
 func newFolder(dir, name string, files map[string]string, check func(temp string) error, keep bool) (err error) {
 	if !kernelName.MatchString(name) {
@@ -54,7 +54,7 @@ func newFolder(dir, name string, files map[string]string, check func(temp string
 	if err != nil {
 		var pe *fs.PathError
 		if errors.As(err, &pe) {
-			err = pe.Err // the path is that of a folder that nobody asked for
+			err = pe.Err // the path names a folder that the user does not know
 		}
 		return fmt.Errorf("%s cannot be made in %s: %w", filepath.Base(dir), filepath.Dir(dir), err)
 	}

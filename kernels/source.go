@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A source is a file as people write it. It is read without a parser of C++: only
-// where functions begin and end, what their parameters are, and comments.
+// A source is a file as people write it. It is read without a C++ parser: only the
+// extent of functions, their parameters, and comments.
 type source struct {
 	file, text string
 	included   map[string]string // the files that it includes
@@ -23,7 +23,7 @@ type source struct {
 	templates  []tuned // the entry's template parameters, in order
 	params     []tuned // what is to be tuned
 	edits      []edit
-	// declarations are what ends with a semicolon outside of braces.
+	// declarations are the statements that end with a semicolon outside of braces.
 	declarations [][2]int
 	taken        []Finding
 	bounds       string // of __launch_bounds__
@@ -31,7 +31,7 @@ type source struct {
 	launched     int    // and its line
 	given        *Given // what the source does not say; nil leaves it to fill in
 	actions      bool   // the source is a template itself
-	defines      string // macros that stand before the source
+	defines      string // macros to put before the source
 }
 
 // A function is a definition; its fields are offsets.
@@ -47,14 +47,14 @@ type argument struct {
 	pointer     bool
 	input       bool
 	restrict    bool
-	axes        []string // as declared, in C; nil where they are no dimensions
+	axes        []string // as declared, in C; nil if they are not dimensions
 	nested      bool     // an array of arrays
 	changed     int      // the line that changes what an output holds; 0: none
 	flag        bool     // bool
 }
 
-// A tuned parameter has values, of which base is the baseline's. at is the offset of
-// its comment, name of its name.
+// A tuned is a parameter with values; base is the baseline's. at is the offset of its
+// comment.
 type tuned struct {
 	name   string
 	values []any
@@ -123,7 +123,7 @@ var notCode = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|'(?
 
 var directiveLine = regexp.MustCompile(`(?m)^[ \t]*#(?:[^\n]*\\\r?\n)*[^\n]*`)
 
-// bare blanks what is no code, and keeps every offset.
+// bare blanks what is not code, and keeps every offset.
 func bare(text string) string {
 	blank := func(s string) string {
 		return strings.Map(func(r rune) rune {
@@ -133,7 +133,7 @@ func bare(text string) string {
 			return ' '
 		}, strings.ToValidUTF8(s, " "))
 	}
-	same := func(s string) string { // a rune of several bytes as several blanks
+	same := func(s string) string { // a rune of several bytes becomes several blanks
 		out := []byte(s)
 		for i, c := range out {
 			if c >= 0x80 {
@@ -150,7 +150,7 @@ var lastWord = regexp.MustCompile(`([A-Za-z_]\w*)\s*$`)
 
 // findFunctions finds the definitions at the outermost level.
 func (s *source) findFunctions() error {
-	var open []bool // of braces; true is an extern "C", which counts for nothing
+	var open []bool // of braces; true is an extern "C", which is not a level
 	depth, start := 0, 0
 	var f *function
 	for i := range len(s.bare) {
@@ -196,7 +196,7 @@ func (s *source) findFunctions() error {
 	return nil
 }
 
-// function reads a head that ends before a brace; nil if that is none of a function.
+// function reads a head that ends before a brace; nil if it is not a function's.
 func (s *source) function(start, brace int) *function {
 	head := strings.TrimRight(s.bare[start:brace], " \t\r\n")
 	if !strings.HasSuffix(head, ")") {
@@ -225,7 +225,7 @@ func (s *source) function(start, brace int) *function {
 			if f.id != "__attribute__" {
 				return f
 			}
-			i = f.name // and what stands before it
+			i = f.name // and what comes before it
 		}
 	}
 	return nil
@@ -235,7 +235,7 @@ func (s *source) has(f function, word string) bool {
 	return regexp.MustCompile(`\b` + word + `\b`).MatchString(s.bare[f.head:f.name])
 }
 
-// choose settles which function is the entry.
+// choose determines which function is the entry.
 func (s *source) choose(entry string) error {
 	var all, likely []string
 	for _, f := range s.functions {
@@ -384,7 +384,7 @@ func (s *source) tunedParameters() error {
 	}
 	for _, p := range s.params {
 		base := fmt.Sprintf("; baseline %v", p.base)
-		if s.given != nil { // whose first valid genome it is
+		if s.given != nil { // the baseline is then its first valid genome
 			base = ""
 		}
 		s.taken = append(s.taken, s.at(p.at, "parameter %s of %s%s", p.name, texts(p.values), base))
@@ -400,7 +400,7 @@ func texts(values []any) string {
 	return strings.Join(list, ", ")
 }
 
-// value is a number or a boolean where the text is one, else the text.
+// value is a number or a boolean if the text is one, else the text.
 func value(text string) any {
 	text = strings.TrimSpace(text)
 	inner := text
@@ -436,7 +436,7 @@ func (s *source) list(at int, name, text string) ([]any, error) {
 	return out, nil
 }
 
-// templateParameters reads the names and defaults of the entry's, and where they are.
+// templateParameters reads the names and defaults of the entry's, and their positions.
 func (s *source) templateParameters() (spans []int, err error) {
 	head := s.bare[s.entry.head:s.entry.name]
 	at := templateStart.FindStringIndex(head)
@@ -511,7 +511,7 @@ func (s *source) listArguments() error {
 	return nil
 }
 
-// signature reads the entry's arguments and what they tell.
+// signature reads the entry's arguments and derives what they imply.
 func (s *source) signature() error {
 	if err := s.listArguments(); err != nil {
 		return err
@@ -577,7 +577,7 @@ func (s *source) argument(at int, text string) error {
 	switch {
 	case a.ctype == "":
 		return s.fault(at, "the argument %q of %s has no name: name it", shown, s.entry.id)
-	case a.pointer && !ok && s.given != nil: // a name that the source gives some type
+	case a.pointer && !ok && s.given != nil: // a type that the source names itself
 	case a.pointer && !ok, a.pointer && !s.cuda && (dtype == F16 || dtype == BF16 || dtype.FP8()):
 		return s.fault(at, "%s points to elements of the type %s, which evotune does not know: there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too", a.name, a.ctype)
 	case a.pointer:
@@ -612,15 +612,15 @@ func (s *source) argument(at int, text string) error {
 	return nil
 }
 
-// changes finds the line of the entry that adds to elements of a buffer, or the like: 0
-// for none.
+// changes finds the line of the entry that adds to elements of a buffer, or otherwise
+// updates them: 0 for none.
 func (s *source) changes(name string) int { return s.follows(name, changing) }
 
 // assigns finds the line of the entry that writes elements of a buffer: 0 for none.
 func (s *source) assigns(name string) int { return s.follows(name, assigning) }
 
-// follows finds the line of the entry where an element of a buffer has after it what a
-// pattern matches, or is changed by an atomic operation: 0 for none.
+// follows finds the line of the entry where a pattern matches after an element of a
+// buffer, or an atomic operation changes it: 0 for none.
 func (s *source) follows(name string, after *regexp.Regexp) int {
 	body := s.bare[s.entry.body:s.entry.stop]
 	if at := regexp.MustCompile(`\batomic\w+\s*\(\s*&?\s*` + name + `\b`).FindStringIndex(body); at != nil {
@@ -663,7 +663,7 @@ var (
 	assigning = regexp.MustCompile(`^(\.\w+\s*)?(([-+*/%&|^]|<<|>>)?=([^=]|$)|\+\+|--)`)
 )
 
-// hostInclude is an include of the system that NVRTC need not have.
+// hostInclude matches a system include that NVRTC may lack.
 var (
 	hostInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*<([^>\n]+)>[^\n]*$`)
 	deviceFile  = regexp.MustCompile(`^(cuda_fp16|cuda_fp8|cuda_bf16|mma|cuda_pipeline|cooperative_groups)|^(cuda|cooperative_groups)/`)
@@ -707,7 +707,7 @@ func (s *source) adapt() {
 		}
 		after = m[1]
 	}
-	// A kernel cannot call another: the source's becomes a function of the device.
+	// A kernel cannot call another: the source's becomes a device function.
 	head := s.bare[s.entry.head:s.entry.name]
 	replace := func(re, with string) {
 		for _, at := range regexp.MustCompile(re).FindAllStringIndex(head, -1) {
@@ -738,7 +738,7 @@ func (s *source) adapt() {
 
 var linkage = regexp.MustCompile(`^extern\s*"C"`)
 
-// hide makes functions static: in a library there are several candidates of a kernel.
+// hide makes functions static, because a library holds several candidates of a kernel.
 func (s *source) hide() {
 	static := func(from, to int) {
 		head := s.bare[from:to]
@@ -746,7 +746,7 @@ func (s *source) hide() {
 		case regexp.MustCompile(`\bstatic\b`).MatchString(head):
 		case at != nil:
 			begin, end := from+at[0], from+at[1]
-			if c := linkage.FindString(s.text[begin:]); c != "" { // as for a compiler of C++
+			if c := linkage.FindString(s.text[begin:]); c != "" { // as for a C++ compiler
 				end = begin + len(c)
 			}
 			s.edits = append(s.edits, edit{begin, end, "static"})
@@ -771,7 +771,7 @@ func (s *source) hide() {
 
 var opening = strings.NewReplacer("{{", `{{"{{"}}`)
 
-// template is the source with its edits, and the function that evotune calls.
+// template returns the source with its edits, and the function that evotune calls.
 func (s *source) template(entry string) string {
 	slices.SortStableFunc(s.edits, func(a, b edit) int { return a.from - b.from })
 	var b strings.Builder
@@ -782,7 +782,7 @@ func (s *source) template(entry string) string {
 	b.WriteString(s.defines)
 	at := 0
 	for _, e := range s.edits {
-		if e.from < at { // inside of what is left out
+		if e.from < at { // inside a removed part
 			continue
 		}
 		b.WriteString(literal(s.text[at:e.from]) + e.text)
@@ -844,7 +844,7 @@ func (s *source) template(entry string) string {
 
 var anyWord = regexp.MustCompile(`[A-Za-z_]\w*`)
 
-// instance writes the values of template parameters in their places.
+// instance replaces template parameters by their values.
 func (s *source) instance(text string) string {
 	return anyWord.ReplaceAllStringFunc(text, func(word string) string {
 		for _, t := range s.templates {

@@ -7,8 +7,8 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// nearest gives the candidate that differs least from name, letter case aside,
-// or "" when none is near enough to be meant.
+// nearest returns the candidate that differs least from name, ignoring case, or "" when
+// none is similar enough.
 func nearest(name string, candidates []string) string {
 	best, least := "", len(name)/3+1
 	for _, c := range candidates {
@@ -20,7 +20,7 @@ func nearest(name string, candidates []string) string {
 	return best
 }
 
-// suggest words what to do about an unknown name: the nearest known one, or
+// suggest says what to do about an unknown name: it names the nearest known one, or
 // all of them.
 func suggest(name string, known []string) string {
 	if near := nearest(name, known); near != "" {

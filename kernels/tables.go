@@ -199,7 +199,7 @@ type boundTable struct {
 	When     *node
 }
 
-// A fileTable is what a finished kernel says of itself; doc is for FileKeys.
+// A fileTable has the directives of a finished kernel; doc is for FileKeys.
 type fileTable struct {
 	Table        *node             `what:"the file"`
 	Entry        *node             `doc:"the function to call, where it has another name than the definition's"`
@@ -221,7 +221,7 @@ type fileTable struct {
 	MaxSpill     *node             `key:"max_spill" is:"integer" doc:"CUDA: the most bytes that a thread spills"`
 }
 
-// words are the closed sets of strings, by what messages call a word of them.
+// words are the closed sets of strings, by the name that messages use for one of them.
 var words = map[string][]string{
 	"pipe":              append(slices.DeleteFunc(plain(DTypes()), func(t string) bool { return DType(t).FP8() }), "tensor-f64", "tensor-tf32", "tensor-f16", "tensor-bf16", "tensor-f8", "tensor-i8"),
 	"cache":             plain([]Cache{Warm, Cold}),

@@ -10,7 +10,7 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// What cuTensorMapEncodeTiled asks of a tensor map (cuda.h of CUDA 12.4).
+// What cuTensorMapEncodeTiled requires of a tensor map (cuda.h of CUDA 12.4).
 const (
 	maxMapAxes   = 5
 	maxMapDim    = 1 << 32 // elements along an axis
@@ -46,7 +46,7 @@ func (l *loader) tensorMaps(list []*tensorMapTable, im *Implementation, names ma
 	}
 }
 
-// parameterNamed says what among the other parameters of the entry has a name.
+// parameterNamed says which other parameter of the entry has a name.
 func (im *Implementation) parameterNamed(name string) string {
 	p := im.Problem()
 	_, buffer := p.Buffer(name)
@@ -103,7 +103,7 @@ func (l *loader) tensorMap(t *tensorMapTable, p *Problem, names map[string]any) 
 	return m
 }
 
-// An advised fault of a launch says what to do about it.
+// An advised error of a launch says what to do about it.
 type advised struct {
 	error
 	advice string
@@ -111,11 +111,11 @@ type advised struct {
 
 func (a advised) Unwrap() error { return a.error }
 
-// constrain is the advice where the shape decides.
+// constrain is the advice if the error depends on the shape.
 const constrain = "add a constraint over the dimensions"
 
-// maps evaluates the tensor maps at a shape; with an error comes the expression that
-// failed.
+// maps evaluates the tensor maps at a shape. With an error it returns the expression
+// that failed.
 func (im *Implementation) maps(env map[string]any, s Shape) ([]MapGeometry, *expression, error) {
 	var all []MapGeometry
 	for i := range im.TensorMaps {
@@ -174,7 +174,7 @@ func (m *TensorMap) at(p *Problem, env map[string]any, s Shape) (geo MapGeometry
 			return geo, e, advised{fmt.Errorf("%s: axis %d has a stride of 2^40 bytes or more", what, i+1), constrain}
 		}
 		geo.Strides = append(geo.Strides, bytes)
-		if m.strides == nil { // too large a product stays too large, and does not overflow
+		if m.strides == nil { // a product that is too large stays so, and does not overflow
 			packed = bytes * min(geo.Dims[i+1], maxMapStride/bytes+1)
 		}
 	}
@@ -211,8 +211,8 @@ func (m *TensorMap) at(p *Problem, env map[string]any, s Shape) (geo MapGeometry
 	if err != nil {
 		return geo, m.dims[0], err
 	}
-	// The end of the last element. Buffers are below 2^40 bytes, so that a float tells
-	// without overflow.
+	// The end of the last element. Buffers are below 2^40 bytes, so a float is exact
+	// enough and does not overflow.
 	end := float64(geo.Dims[0] * size)
 	for i, stride := range geo.Strides {
 		end += float64(geo.Dims[i+1]-1) * float64(stride)

@@ -14,32 +14,31 @@ import (
 )
 
 // Triton is the language of implementations whose template is a Python file with a
-// function of Triton.
+// Triton function.
 const Triton = "triton"
 
-// TritonKernel is what a kernel is called in the machine code that comes of a function of
-// Triton.
+// TritonKernel is the kernel's name in the machine code of a Triton function.
 const TritonKernel = "evotune_kernel"
 
-// A TritonCall says how a function of Triton is compiled, and what it gets.
+// A TritonCall says how a Triton function is compiled, and what arguments it gets.
 type TritonCall struct {
 	Entry     string           `json:"entry"`
 	Arguments []TritonArgument `json:"arguments"` // in the function's order
-	// Options are those of Triton's compiler: num_warps and the like.
+	// Options are those of Triton's compiler, such as num_warps.
 	Options map[string]any `json:"options"`
-	// Params are the types in PTX of what evotune launches the kernel with: dimensions,
-	// buffers, scalars, in the problem's order. Buffers are the first behind the dimensions.
+	// Params are the PTX types of the arguments with which evotune launches the kernel:
+	// dimensions, buffers, scalars, in the problem's order.
 	Params []string `json:"params"`
 }
 
-// A TritonArgument is one argument of a function of Triton.
+// A TritonArgument is one argument of a Triton function.
 type TritonArgument struct {
 	Name string `json:"name"`
-	// Type is as Triton writes it: "*fp16", "i32", or "constexpr".
+	// Type is in Triton's notation: "*fp16", "i32", or "constexpr".
 	Type string `json:"type"`
-	// Of is the place in TritonCall.Params of what it is at run time.
+	// Of is the index in TritonCall.Params of its run-time argument.
 	Of int `json:"of"`
-	// Value is what a constexpr is; nil is the function's own default.
+	// Value is the value of a constexpr; nil is the function's own default.
 	Value any `json:"value"`
 	// Divisible says that it is a multiple of 16.
 	Divisible bool `json:"divisible,omitempty"`
@@ -54,14 +53,14 @@ var tritonTypes = map[DType]string{
 	F64: "fp64", F32: "fp32", F16: "fp16", BF16: "bf16", E4M3: "fp8e4nv", E5M2: "fp8e5", I64: "i64", I32: "i32", I8: "i8", U8: "u8",
 }
 
-// A tritonSource is what an implementation in Triton has of its own.
+// A tritonSource is what only an implementation in Triton has.
 type tritonSource struct {
 	line int // of the function
 	args []tritonArg
 }
 
-// A tritonArg is a parameter of the function: what it is at run time, or an expression over
-// the genes, or neither for the function's own default.
+// A tritonArg is a parameter of the function: it has a run-time argument, or an expression
+// over the genes, or neither for the function's own default.
 type tritonArg struct {
 	name string
 	of   string // a buffer, dimension or scalar
@@ -84,7 +83,7 @@ var (
 )
 
 // pythonFunction finds a function at a file's top level: the line of its def and its
-// parameters. The line is 0 where there is none.
+// parameters. The line is 0 if there is none.
 func pythonFunction(text, name string) (line int, params []pythonParam, err error) {
 	at := regexp.MustCompile(`(?m)^def[ \t]+` + regexp.QuoteMeta(name) + `[ \t]*\(`).FindStringIndex(text)
 	if at == nil {
@@ -92,7 +91,7 @@ func pythonFunction(text, name string) (line int, params []pythonParam, err erro
 	}
 	line = 1 + strings.Count(text[:at[0]], "\n")
 	var part strings.Builder // without comments
-	start, depth := 0, 0     // the line of the part's first letter
+	start, depth := 0, 0     // start is the line of the part's first letter
 	now := 1 + strings.Count(text[:at[1]], "\n")
 	end := func() error {
 		words := strings.TrimSpace(part.String())
@@ -148,7 +147,7 @@ func pythonFunction(text, name string) (line int, params []pythonParam, err erro
 	return line, nil, fmt.Errorf("the parameters of %s have no end", name)
 }
 
-// marked tells whether the line before a function's makes it one of Triton.
+// marked says whether the line before a function marks it as a Triton function.
 func marked(text string, line int) bool {
 	lines := strings.Split(text, "\n")[:line-1]
 	for _, l := range slices.Backward(lines) {
@@ -159,7 +158,7 @@ func marked(text string, line int) bool {
 	return false
 }
 
-// foreign refuses the keys of an implementation that Triton has no use for.
+// foreign refuses keys of an implementation that Triton does not use.
 func (l *loader) foreign(t *implementationTable) {
 	if t.Backend.str != "cuda" {
 		l.d.fail(t.Language.at, "an implementation in Triton is for GPUs: write backend = \"cuda\"")
@@ -181,8 +180,8 @@ func (l *loader) foreign(t *implementationTable) {
 	}
 }
 
-// triton reads what the function of an implementation in Triton gets. Names are the
-// parameters, for expressions.
+// triton reads the arguments of the function of an implementation in Triton. Names are
+// the parameters, for expressions.
 func (l *loader) triton(t *implementationTable, im *Implementation, names map[string]any) {
 	file := l.path(im.Template)
 	bad := func(line int, format string, args ...any) {
@@ -288,7 +287,7 @@ func (l *loader) tritonOption(im *Implementation, g genome.Gene) {
 	}
 }
 
-// tritonValue reads what is given for a parameter besides names: a number, a boolean, or
+// tritonValue reads an argument that is not a name: a number, a boolean, or
 // an expression over the genes.
 func (l *loader) tritonValue(n *node, name string, names map[string]any) *expression {
 	src := n.str
@@ -307,7 +306,7 @@ func (l *loader) tritonValue(n *node, name string, names map[string]any) *expres
 	return l.compile(&node{kind: stringNode, str: src, at: n.at, key: n.key}, names)
 }
 
-// narrow adds what holds of dimensions that are passed as 32 bits.
+// narrow adds the constraints on dimensions that are passed as 32 bits.
 func (l *loader) narrow(im *Implementation) {
 	for _, a := range im.triton.args {
 		if !slices.Contains(im.Problem().Dims, a.of) {
@@ -332,14 +331,14 @@ func tritonBlock(im *Implementation) string {
 	return strconv.FormatInt(32*tritonOptions["num_warps"].(int64), 10)
 }
 
-// Launched is the implementation with a launch as a compiler has settled it for one genome:
-// so many threads, and so many bytes of dynamic shared memory. The grid stays.
+// Launched returns the implementation with the launch that a compiler chose for one genome:
+// its number of threads and bytes of dynamic shared memory. The grid stays the same.
 func (im *Implementation) Launched(threads, shared int64) *Implementation {
 	constant := func(n int64) (string, *expression) {
 		src := strconv.FormatInt(n, 10)
 		prog, err := genome.CompileExpr(src, nil)
 		if err != nil {
-			panic(err) // it is a number
+			panic(err) // src is a number
 		}
 		return src, &expression{src: src, at: im.in.Table, prog: prog}
 	}
@@ -403,8 +402,8 @@ func (im *Implementation) tritonCall(g genome.Genome) (*TritonCall, error) {
 	return c, nil
 }
 
-// multiples are the dimensions that constraints make multiples of 16 wherever a genome is
-// launched: Triton is told.
+// multiples are the dimensions that, by the constraints, are multiples of 16 wherever a
+// genome is launched. Triton uses this.
 func (im *Implementation) multiples(g genome.Genome) map[string]bool {
 	found := map[string]bool{}
 	for i, c := range im.Constraints {
@@ -428,7 +427,7 @@ func (c *TritonCall) comment() string {
 	return "# evotune calls it so: " + string(text) + "\n"
 }
 
-// describe gives what a reader of kernel.toml sees of the arguments.
+// describe returns the arguments as kernel.toml has them.
 func (s *tritonSource) describe() map[string]string {
 	all := map[string]string{}
 	for _, a := range s.args {
@@ -447,7 +446,7 @@ const pythonTemplate = "kernel.py"
 
 var pythonDef = regexp.MustCompile(`(?m)^def[ \t]+(\w+)[ \t]*\(`)
 
-// readPython finds the function of Triton in a source, and takes what to tune from what is
+// readPython finds the Triton function in a source, and takes the parameters from what is
 // given.
 func (s *source) readPython(entry string) error {
 	s.cuda, s.python = true, true

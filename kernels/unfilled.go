@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// fillIn begins what [ScaffoldFrom] left open: strings of kernel.toml, and #error lines
-// of references.
+// fillIn begins what [ScaffoldFrom] left to fill in: strings of kernel.toml, and #error
+// lines of references.
 const fillIn = "FILL IN: "
 
 var openLine = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*error[ \t]+"?` + fillIn + `([^"\n]*)`)
 
-// Unfilled lists the lines of the kernel in a folder that are left to fill in. The
+// Unfilled lists the lines of the kernel in a folder that are still to fill in. The
 // error is an *Error.
 func Unfilled(dir string) ([]Finding, error) {
 	root, err := os.OpenRoot(dir)
@@ -29,7 +29,7 @@ func Unfilled(dir string) ([]Finding, error) {
 	return l.unfilled(), nil
 }
 
-// unfilled finds what is left to fill in, in the order of the text.
+// unfilled finds what is still to fill in, in text order.
 func (l *loader) unfilled() []Finding {
 	var list []Finding
 	var walk func(name string, n *node)
@@ -53,7 +53,7 @@ func (l *loader) unfilled() []Finding {
 		}
 		text, err := readFile(l.fsys, path.Join(l.dir, n.str), maxFile)
 		if err != nil {
-			continue // loading says why
+			continue // loading reports the error
 		}
 		for _, m := range openLine.FindAllStringSubmatchIndex(text, -1) {
 			list = append(list, Finding{filepath.Join(l.display, n.str), strings.Count(text[:m[0]], "\n") + 1, 0, "fill in: " + text[m[2]:m[3]]})

@@ -9,25 +9,24 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// Evolution is a steady-state genetic algorithm with local search whose
-// offspring are weighed by a model, on the parts of eaopt: its population,
-// selection, crossover and mutation. The loop is ours: each outcome goes into
-// the population at once, and each question is answered from what is there,
-// however many outcomes are outstanding.
+// Evolution is a steady-state genetic algorithm with local search. A model ranks the
+// offspring. It uses eaopt's population, selection, crossover and mutation, with its
+// own loop: each outcome goes into the population at once, and each proposal is made
+// from what is there, however many outcomes are outstanding.
 //
 // A campaign begins with a few genomes that are spread over the space. Then each
 // proposal takes these steps:
 //
-//  1. A bandit chooses an operator by what each has paid lately.
+//  1. A bandit chooses an operator by the recent reward of each.
 //  2. The operator makes many offspring of the population's members. As many
-//     random genomes join them, so that the search sees beyond its population.
+//     random genomes are added, so that the search looks beyond its population.
 //  3. The surrogate, a model of what is known, picks the one to propose, unless
-//     the operator is the random draw: the model must not be able to keep the
-//     search from looking where it expects nothing.
+//     the operator is the random draw: the model must not keep the search away from
+//     where it expects nothing.
 //
-// The best of the population are never lost but to better ones (elitism), and
-// the mutation rate grows while the search stalls. When that lasts, the search
-// begins anew: an epoch ends.
+// Only better genomes replace the best of the population (elitism), and the mutation
+// rate grows while the search stalls. If the stall lasts, the epoch ends and the search
+// starts anew.
 type Evolution struct {
 	*ledger
 	parts   parts
@@ -35,7 +34,7 @@ type Evolution struct {
 	seeds   int     // spread genomes still to be proposed
 	epoch   int     // the first entry of the epoch
 	best    float64 // score, of the epoch; +Inf while nothing is known
-	found   int     // the entry of the best; while there is none, the first
+	found   int     // the entry of the best; the first while there is none
 	stalled int     // proposals since the best was found
 	bandit  bandit
 	model   *surrogate
@@ -46,25 +45,25 @@ type Evolution struct {
 	// one small step away.
 	around, beside surroundings
 	active         int     // genes with more than one value
-	litter         []child // what offspring returns
+	litter         []child // the result of offspring
 }
 
-// parts are what evolution is made of. The ablation of docs/evidence/search.md
+// parts are the settings of evolution. The ablation of docs/evidence/search.md
 // changes one at a time.
 type parts struct {
 	// seeds is how many genomes an epoch begins with; spread says that they are
 	// chosen far from each other.
 	seeds  int
 	spread bool
-	// patience is how many outcomes in a row may be no better than the best
+	// patience is how many outcomes in a row may fail to improve on the best
 	// before an epoch ends.
 	patience int
-	// population is how many members there are at most.
+	// population is the largest number of members.
 	population int
 	// broods is how many unspent offspring the surrogate chooses from, draws
 	// how many random genomes are added to them.
 	broods, draws int
-	// pay is the initial estimate of what each breeding operator gains; operators
+	// pay is the initial estimate of each breeding operator's reward; operators
 	// with zero are not used. Without adaptive, the estimate never changes.
 	pay      []float64
 	adaptive bool
@@ -74,8 +73,9 @@ type parts struct {
 	model modelParts
 }
 
-// standard is what users get. The numbers were chosen by leaving out one kernel
-// at a time; docs/evidence/search.md says how, and what others would give.
+// standard has the settings that users get. The numbers were chosen by
+// leave-one-kernel-out; docs/evidence/search.md describes how, and the effect of
+// others.
 var standard = parts{
 	seeds: 6, spread: true, patience: 150,
 	population: 20,
@@ -88,11 +88,11 @@ var standard = parts{
 }
 
 // localSpread is the deviation of the half-normal rank that local search starts
-// from: the best in half of the cases, the next few in the others.
+// from: the best in half of the cases, one of the next few in the others.
 const localSpread = 1.5
 
-// expected is how many proposals in flight may be parents at most. More would cost
-// time and change little, since a population has fewer members.
+// expected is the largest number of proposals in flight that may be parents. More would
+// cost time and change little, since a population has fewer members.
 const expected = 40
 
 func newEvolution(l *ledger) Strategy { return standard.assemble(l) }
@@ -120,8 +120,8 @@ func (p parts) assemble(l *ledger) *Evolution {
 	return e
 }
 
-// restart begins an epoch. The genomes of former epochs stay spent, and what was
-// learned about the similarity of each gene's values is kept. Former outcomes are
+// restart begins an epoch. The genomes of earlier epochs stay spent, and what was
+// learned about the similarity of each gene's values is kept. Earlier outcomes are
 // dropped, those in flight too: compared with the best of them no new start would
 // look promising.
 func (e *Evolution) restart() {
@@ -160,11 +160,11 @@ func (e *Evolution) deliver(operator int, g genome.Genome, name string, parents 
 	return e.propose(g, name, parents...)
 }
 
-// ahead says whether there are proposals in flight to be taken into account.
+// ahead says whether there are proposals in flight to take into account.
 func (e *Evolution) ahead() bool { return e.parts.ahead && e.inFlight() > 0 }
 
-// seed draws a genome to begin with. While others are in flight that is the one
-// of which the model is least certain: it knows nothing yet but where they are.
+// seed draws a genome to begin with. While others are in flight, it picks the one about
+// which the model is least certain: so far the model only knows where the others are.
 func (e *Evolution) seed() (genome.Genome, bool) {
 	if !e.parts.spread {
 		return e.fresh()
@@ -187,8 +187,9 @@ type child struct {
 // breed makes an offspring by an operator that the bandit chooses; false if there
 // is none.
 //
-// While others are in flight the random draw is not among the operators. These are
-// chosen on what was known earlier and away from each other, so they explore enough.
+// While others are in flight the random draw is not among the operators. Proposals in
+// flight are based on less information and kept apart from each other, so they explore
+// enough.
 func (e *Evolution) breed() (child, bool) {
 	operators := e.bandit
 	if e.ahead() {
@@ -207,8 +208,8 @@ func (e *Evolution) breed() (child, bool) {
 	return e.pick(e.parts.broods, func() []child { return e.offspring(operator) })
 }
 
-// expect lets the latest proposals in flight be parents, as if they had been told
-// what the model expects of them: else the next generations would wait for them.
+// expect lets the latest proposals in flight be parents, as if their outcomes were what
+// the model expects. Otherwise the next generations would wait for them.
 func (e *Evolution) expect() {
 	e.pop.Individuals = slices.Clone(e.pop.Individuals)
 	first := max(e.epoch, e.known+e.told)
@@ -220,7 +221,7 @@ func (e *Evolution) expect() {
 	}
 }
 
-// pick returns the most promising of as many unspent offspring as are asked for and
+// pick returns the most promising of the requested number of unspent offspring and
 // of the random genomes added to them; false if there is none.
 func (e *Evolution) pick(broods int, offspring func() []child) (child, bool) {
 	var best child
@@ -234,7 +235,7 @@ func (e *Evolution) pick(broods int, offspring func() []child) (child, bool) {
 			best, most = c, p
 		}
 	}
-	// Where little is unspent, many are in vain.
+	// If little is unspent, many tries fail.
 	for tries := 0; found < broods && tries < 3*broods; tries++ {
 		for _, c := range offspring() {
 			weigh(c)
@@ -247,7 +248,7 @@ func (e *Evolution) pick(broods int, offspring func() []child) (child, bool) {
 }
 
 // offspring applies an operator once, to one candidate or to two. The zero
-// Genome means that it has nothing to offer. The result is valid until the next
+// Genome means that it has no result. The result is valid until the next
 // call.
 func (e *Evolution) offspring(operator int) []child {
 	e.litter = e.litter[:0]
@@ -265,7 +266,7 @@ func (e *Evolution) offspring(operator int) []child {
 	case opCrossover:
 		a.Crossover(b, e.rng)
 		for _, both := range []eaopt.Individual{a, b} {
-			// As often as a mutation at this rate would change something.
+			// The probability that a mutation at this rate changes something.
 			if e.rng.Float64() < 1-1/math.E {
 				both.Mutate(e.rng)
 			}
@@ -284,14 +285,14 @@ func (e *Evolution) offspring(operator int) []child {
 	return e.litter
 }
 
-// mutationRate is the chance of a gene to be drawn anew: one gene per genome on
+// mutationRate is the probability that a gene is drawn anew: one gene per genome on
 // average, and up to three while the search stalls.
 func (e *Evolution) mutationRate() float64 {
 	urge := 1 + math.Min(2, float64(e.stalled)/30)
 	return math.Min(0.5, urge/float64(max(1, e.active)))
 }
 
-// Tell takes the outcome into the population, the surrogate and the bandit.
+// Tell adds the outcome to the population, the surrogate and the bandit.
 func (e *Evolution) Tell(index int, o Outcome) {
 	i := e.record(index, o)
 	if i < e.epoch {
@@ -320,7 +321,7 @@ func (e *Evolution) paid(c *entry) float64 {
 	return math.Max(0, 1-2*float64(rank)/float64(len(members)))
 }
 
-// learn takes entry i, which was told, into the population and the surrogate.
+// learn adds entry i, which was told, to the population and the surrogate.
 func (e *Evolution) learn(i int) {
 	c := &e.entries[i]
 	if !c.ok {

@@ -2,9 +2,9 @@ package search
 
 import "github.com/evotune/evotune/genome"
 
-// Hillclimb walks downhill from a random genome: it proposes the neighbors of
-// the current one in random order, moves to the first that is better, and
-// starts again from a new random genome when no neighbor is.
+// Hillclimb descends from a random genome: it proposes the neighbors of the current one
+// in random order, moves to the first that is better, and starts again from a new
+// random genome when no neighbor is better.
 //
 // With a window of W the outcomes arrive W proposals late. Meanwhile the other
 // neighbors of the current genome are proposed; when all are in flight, so is

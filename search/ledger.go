@@ -9,8 +9,8 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// A ledger is what every strategy keeps: the genomes that are spent, the
-// outcomes told, and the one source of randomness.
+// A ledger is the state that every strategy keeps: the spent genomes, the told
+// outcomes, and the one source of randomness.
 type ledger struct {
 	name  string
 	space *genome.Space
@@ -22,13 +22,13 @@ type ledger struct {
 	told    int // proposals told
 	spent   map[genome.Genome]int32
 	start   []genome.Genome // what is left of Options.Start
-	// rest, once made, lists in random order the genomes that were unspent at
-	// that moment; those spent since are skipped.
+	// rest, once made, lists in random order the genomes that were unspent then;
+	// genomes spent since are skipped.
 	rest   []genome.Genome
 	listed bool
 }
 
-// An entry is one genome and what is known of it.
+// An entry is one genome and what is known about it.
 type entry struct {
 	genome genome.Genome
 	told   bool
@@ -49,7 +49,7 @@ func newLedger(name string, space *genome.Space, o Options) (*ledger, error) {
 			return nil, fmt.Errorf("search: known result %d (%s): %w", i, k.Genome, err)
 		}
 		if _, twice := l.spent[k.Genome]; twice {
-			continue // the first result stands
+			continue // the first result counts
 		}
 		l.spend(k.Genome)
 		l.entries[len(l.entries)-1].tell(k.Outcome)
@@ -79,7 +79,7 @@ func (e *entry) better(than *entry) bool {
 
 func (l *ledger) Name() string { return l.name }
 
-// spend makes a genome one that is never proposed again, and gives the index
+// spend marks a genome as never to be proposed again, and returns the index
 // of its entry.
 func (l *ledger) spend(g genome.Genome) int {
 	l.entries = append(l.entries, entry{genome: g})
@@ -87,7 +87,7 @@ func (l *ledger) spend(g genome.Genome) int {
 	return len(l.entries) - 1
 }
 
-// inFlight is how many proposals were not told yet.
+// inFlight is how many proposals have no outcome yet.
 func (l *ledger) inFlight() int { return len(l.entries) - l.known - l.told }
 
 // isSpent says whether the genome was proposed or known.
@@ -96,7 +96,7 @@ func (l *ledger) isSpent(g genome.Genome) bool {
 	return ok
 }
 
-// propose spends a genome. parents are entries; those that are not proposals are
+// propose spends a genome. parents are entries; entries that are not proposals are
 // left out.
 func (l *ledger) propose(g genome.Genome, operator string, parents ...int) Proposal {
 	i := l.spend(g)
@@ -111,7 +111,7 @@ func (l *ledger) propose(g genome.Genome, operator string, parents ...int) Propo
 	return p
 }
 
-// record enters the outcome of a proposal and gives its entry.
+// record enters the outcome of a proposal and returns its entry.
 func (l *ledger) record(index int, o Outcome) int {
 	i := l.known + index
 	if index != l.told || i >= len(l.entries) {
@@ -122,7 +122,7 @@ func (l *ledger) record(index int, o Outcome) int {
 	return i
 }
 
-// warm gives the next genome of Options.Start; false if none is left.
+// warm returns the next genome of Options.Start; false if none is left.
 func (l *ledger) warm() (genome.Genome, bool) {
 	for len(l.start) > 0 {
 		g := l.start[0]
@@ -137,8 +137,8 @@ func (l *ledger) warm() (genome.Genome, bool) {
 // fresh draws uniformly among the unspent genomes; false if there is none.
 //
 // While less than half of the space is spent, drawing until an unspent genome
-// turns up takes two draws on average. Beyond that what remains is listed,
-// which costs no more than was spent already.
+// turns up takes two draws on average. Beyond that, the rest is listed, which costs no
+// more than has been spent already.
 func (l *ledger) fresh() (genome.Genome, bool) {
 	if !l.listed {
 		if tries := l.draws(); tries > 0 {
@@ -160,8 +160,8 @@ func (l *ledger) fresh() (genome.Genome, bool) {
 	return genome.Genome{}, false
 }
 
-// draws is how many draws to make before the remaining genomes are listed. An
-// unspent half makes sixty vain draws in a row as good as impossible; in a
+// draws is how many draws to make before the remaining genomes are listed. If half of
+// the space is unspent, sixty failed draws in a row are practically impossible; in a
 // space whose size is not exact they are the sign that it is nearly spent.
 func (l *ledger) draws() int {
 	if l.space.Exact() && float64(len(l.spent)) >= l.space.Size()/2 {

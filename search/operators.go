@@ -10,7 +10,7 @@ import (
 const (
 	opWarm      = "warm"      // named by Options.Start
 	opSeed      = "seed"      // spread over the space, far from what is known
-	opCrossover = "crossover" // genes of two parents, often mutated besides
+	opCrossover = "crossover" // genes of two parents, often also mutated
 	opMutation  = "mutation"  // some genes of one parent drawn anew
 	opStep      = "step"      // one gene of one parent moved to the next value
 	opLocal     = "local"     // one gene of one of the best drawn anew
@@ -20,24 +20,24 @@ const (
 // breeding lists the operators among which a bandit chooses.
 var breeding = []string{opCrossover, opMutation, opStep, opLocal, opRandom}
 
-// random is the place of the random draw in breeding.
+// random is the index of the random draw in breeding.
 var random = slices.Index(breeding, opRandom)
 
-// A bandit chooses operators in proportion to what they have paid lately.
+// A bandit chooses operators in proportion to their recent rewards.
 type bandit struct {
 	value []float64 // running mean reward
 }
 
 const (
 	// banditRate is the weight of the newest reward: the memory is some ten
-	// uses of an operator, since what pays changes as the search narrows.
+	// uses of an operator, since the rewards change as the search narrows.
 	banditRate = 0.1
 	// banditFloor keeps every operator in use, so that it can come back.
 	banditFloor = 0.05
 )
 
-// newBandit starts from what the operators pay on average, so that short
-// campaigns do not spend themselves on learning it.
+// newBandit starts from the average rewards of the operators, so that short campaigns
+// do not spend their budget on learning them.
 func newBandit(pay []float64) bandit { return bandit{slices.Clone(pay)} }
 
 // choose draws an operator.
@@ -56,7 +56,7 @@ func (b *bandit) choose(rng *rand.Rand) int {
 	return len(b.value) - 1
 }
 
-// reward notes what a use of operator i has paid, between 0 and 1.
+// reward records the reward of a use of operator i, between 0 and 1.
 func (b *bandit) reward(i int, paid float64) {
 	b.value[i] = math.Max(banditFloor, b.value[i]+float64(banditRate*(paid-b.value[i])))
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// Register adds a strategy of your own under a name, which [New], [Names] and
-// [Version] then know. newStrategy makes one search of it, around a Base that
-// holds the space and the options; version is as in [Version]. The genomes of
-// Options.Start are proposed before the strategy's Ask is called at all, but its Tell is
-// called for them as for its own proposals, and they have the first indices. Call Register
-// from main or an init function, before any search begins: it is not safe for
-// concurrent use. A name that is empty or taken, and a version below 1, panic.
+// Register adds your own strategy under a name, for [New], [Names] and [Version].
+// newStrategy makes one search with it, around a Base that holds the space and the
+// options; version is as in [Version]. The genomes of Options.Start are proposed before
+// the strategy's Ask is first called. They have the first indices, and the strategy's Tell
+// is called for them as for its own proposals. Call Register from main or an init
+// function, before any search begins: it is not safe for concurrent use. A name that is
+// empty or taken, and a version below 1, panic.
 func Register(name string, version int, newStrategy func(Base) Strategy) {
 	if _, taken := lookup(name); name == "" || taken || version < 1 {
 		panic(fmt.Sprintf("search: cannot register strategy %q version %d: the name must be new and not empty, the version at least 1", name, version))
@@ -36,10 +36,10 @@ func (w warmed) Ask() (Proposal, bool) {
 
 // A Base does what every strategy has to do: it counts proposals, remembers
 // what is spent and told, and begins with the genomes of [Options]. A strategy
-// embeds it and writes its own Ask; one that learns more than the best genome
-// writes Tell as well, and calls the Base's in it. Tell then hears of the proposals of
-// [Options.Start] too, which Ask did not make: what a strategy keeps by index has none
-// of these.
+// embeds it and implements its own Ask. One that learns more than the best genome
+// implements Tell as well, and calls the Base's in it. Its Tell is also called for the
+// proposals of [Options.Start], which its Ask did not make: state that the strategy
+// keeps by index has no entries for them.
 type Base struct{ *ledger }
 
 // Space is the space that is searched.
@@ -48,7 +48,7 @@ func (b Base) Space() *genome.Space { return b.space }
 // Rand is the one source of randomness that a strategy may draw from.
 func (b Base) Rand() *rand.Rand { return b.rng }
 
-// Best is the valid genome with the smallest fitness that was told or known,
+// Best returns the valid genome with the smallest fitness that was told or known,
 // the earliest of equals; false if there is none. Its index is negative if it
 // was known.
 func (b Base) Best() (Proposal, bool) {
@@ -64,10 +64,9 @@ func (b Base) Best() (Proposal, bool) {
 	return Proposal{Index: best - b.known, Genome: b.entries[best].genome}, true
 }
 
-// Propose makes a proposal of the first of some genomes that is neither proposed
-// nor known; false if there is none. operator says how they were made, parents
-// from which proposals; negative ones are left out. A genome that is not valid in
-// the space panics.
+// Propose proposes the first of some genomes that is neither proposed nor known; false
+// if there is none. operator says how they were made, parents from which proposals;
+// negative parents are left out. It panics if a genome is not valid in the space.
 func (b Base) Propose(genomes []genome.Genome, operator string, parents ...int) (Proposal, bool) {
 	for _, g := range genomes {
 		if err := b.space.Check(g); err != nil {
@@ -89,5 +88,5 @@ func (b Base) Propose(genomes []genome.Genome, operator string, parents ...int) 
 // nor known; false if there is none.
 func (b Base) Fresh() (Proposal, bool) { return (&Random{b.ledger}).Ask() }
 
-// Tell notes the outcome of a proposal.
+// Tell records the outcome of a proposal.
 func (b Base) Tell(index int, o Outcome) { b.record(index, o) }

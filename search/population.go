@@ -42,8 +42,8 @@ const tournament = 2
 // enoughToBreed is how many members SelTournament needs to give two parents.
 const enoughToBreed = tournament + 1
 
-// insert puts a told candidate into a population that is sorted by fitness and
-// drops the worst beyond size. Equals stay in the order in which they came
+// insert adds a told candidate to a population that is sorted by fitness and drops the
+// worst beyond size. Equals keep the order in which they came
 // (eaopt's sort is not stable).
 func insert(pop *eaopt.Population, m *member, size int) {
 	at := sort.Search(len(pop.Individuals), func(i int) bool { return pop.Individuals[i].Fitness > m.Fitness })

@@ -1,7 +1,7 @@
 package search
 
-// Random proposes valid genomes uniformly, without replacement. It is what
-// every other strategy is measured against.
+// Random proposes valid genomes uniformly, without replacement. Every other strategy is
+// measured against it.
 type Random struct{ *ledger }
 
 func newRandom(l *ledger) Strategy { return &Random{l} }

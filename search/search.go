@@ -2,18 +2,18 @@
 // next.
 //
 // A strategy is asked for proposals and told their outcomes; it never
-// evaluates anything itself. It may be asked again before earlier proposals
-// were told: the caller keeps a window of W proposals in flight and asks for
+// evaluates anything itself. It may be asked again before the outcomes of earlier
+// proposals are told: the caller keeps a window of W proposals in flight and asks for
 // proposal k after telling exactly the outcomes 0..k-W, in that order.
 //
 // # Determinism
 //
-// The proposals depend on the space, on Options, on the window, and on the
-// outcomes told; on nothing else. A strategy draws from one seeded generator,
-// reads no clock, starts no goroutine and does no I/O. Hence one seed walks one
-// path whatever the number of workers, and a campaign is resumed by asking and
-// telling again what its log holds. [Version] names the path: it changes
-// whenever the same seed would walk another one.
+// The proposals depend only on the space, on Options, on the window, and on the
+// outcomes told. A strategy draws from one seeded generator, reads no clock, starts no
+// goroutine and does no I/O. Hence one seed gives one path, whatever the number of
+// workers, and a campaign is resumed by asking and telling again what its log holds.
+// [Version] identifies the path: it changes whenever the same seed would give another
+// one.
 //
 // # Caveats
 //
@@ -44,15 +44,15 @@ type Proposal struct {
 	Parents []int
 }
 
-// An Outcome is what the evaluation of a proposal gave.
+// An Outcome is the result of evaluating a proposal.
 type Outcome struct {
 	// Fitness is the candidate's time over the baseline's; smaller is better.
-	// It is read only when OK.
+	// It is only read when OK.
 	Fitness float64
-	// OK is false for a candidate that failed; so is, in effect, a fitness
-	// that is not a positive finite number.
+	// OK is false for a candidate that failed. A fitness that is not a positive finite
+	// number counts as a failure, too.
 	OK bool
-	// Cost is what the evaluation took.
+	// Cost is how long the evaluation took.
 	Cost time.Duration
 }
 
@@ -71,7 +71,7 @@ type Strategy interface {
 	// was proposed or known.
 	Ask() (Proposal, bool)
 	// Tell reports the outcome of proposal index. Outcomes come in the order
-	// of the proposals, each once; anything else is a fault of the caller, and
+	// of the proposals, each once; anything else is an error of the caller, and
 	// panics.
 	Tell(index int, o Outcome)
 }
@@ -84,18 +84,18 @@ type Options struct {
 	// order matters to the path.
 	Known []Known
 	// Start are genomes that the strategy proposes first, in this order and
-	// with the operator "warm": the winners of other shapes or devices, say. Those
-	// that are known, or named twice, are passed over.
+	// with the operator "warm", such as the winners of other shapes or devices. Known
+	// genomes and repetitions are skipped.
 	Start []genome.Genome
 }
 
-// Default is the name of the strategy that New makes when it is given none.
+// Default is the name of the strategy that New makes for an empty name.
 const Default = "evolution"
 
 // A kind is one entry of the registry.
 type kind struct {
 	name    string
-	version int // changes whenever the same seed would walk another path
+	version int // changes whenever the same seed would give another path
 	make    func(*ledger) Strategy
 }
 
@@ -115,8 +115,8 @@ func Names() []string {
 	return names
 }
 
-// Version is the version of the path that the named strategy walks, from 1
-// on; 0 if there is no such strategy. The empty name means the default.
+// Version is the version of the named strategy's path, from 1 on; 0 if there is no such
+// strategy. The empty name means the default.
 func Version(name string) int {
 	k, ok := lookup(name)
 	if !ok {
@@ -137,8 +137,8 @@ func lookup(name string) (kind, bool) {
 }
 
 // New makes the named strategy; the empty name means the default. An unknown
-// name is an error that lists the known ones; so is a known result, or a genome
-// to start with, that is not valid in the space.
+// name gives an error that lists the known ones. A known result or a start genome that
+// is not valid in the space is an error, too.
 func New(name string, space *genome.Space, o Options) (Strategy, error) {
 	k, ok := lookup(name)
 	if !ok {

@@ -10,37 +10,37 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// A surrogate guesses from the outcomes so far how much better than the best a
-// genome may be, so that of many offspring the most promising is proposed. It
+// A surrogate predicts from the outcomes so far how much better than the best a genome
+// may be, so that the most promising of many offspring is proposed. It
 // is a Gaussian process over the scores (Rasmussen and Williams, 2006), with
 // expected improvement (Jones, Schonlau and Welch, 1998) as the promise.
 //
 // The covariance of two genomes is a product over the genes of (1 + s)/2, where
 // s is 1 if they agree in that gene and falls with the distance of their values
 // if not. Multiplied out it is a sum over all sets of genes: main effects,
-// pairs, and so on, so that what one gene does is learned from genomes that
-// differ in others. How fast each s falls is learned: a gene that does not
-// matter soon counts for little.
+// pairs, and so on. So the effect of one gene is learned from genomes that differ in
+// others. How fast each s falls is learned: a gene that does not matter soon has little
+// weight.
 //
-// Scores beyond the median of what is remembered count as that median, failures
-// too: how bad the bad ones are says nothing about where the good ones are, and
-// one enormous time would drown its surroundings.
+// Scores above the median of what is remembered count as that median, failures too: how
+// bad the bad ones are says nothing about where the good ones are, and one enormous
+// time would distort its surroundings.
 //
-// Proposals whose outcome is outstanding take part with what the process expects
-// of them. That leaves the guesses as they are and makes the surroundings of
-// such a proposal less uncertain, so that proposals in flight keep apart.
+// Proposals without an outcome take part with their expected score. That does not
+// change the predictions, but makes the surroundings of such a proposal less uncertain,
+// so that proposals in flight keep apart.
 type surrogate struct {
 	parts modelParts
 	space *genome.Space
 	genes []similarity // of the genes that can differ
-	// scores are of the points that are remembered, in the order of the proposals;
+	// scores are those of the remembered points, in the order of the proposals;
 	// each similarity has their alleles. The first told of them have an outcome:
 	// +Inf for a failure.
 	scores []float64
 	told   int
-	turn   int // counts the changes of a gene's decay that were tried
+	turn   int // counts the tried changes of a gene's decay
 
-	// factor is the lower Cholesky factor of the covariance of the points, of
+	// factor is the lower Cholesky factor of the covariance of the points,
 	// as many as it has rows; row i has i+1 columns.
 	factor [][]float64
 	spare  [2][][]float64 // for the factors that adapt tries
@@ -54,20 +54,18 @@ type surrogate struct {
 	row     []float64 // for promise
 }
 
-// modelParts are what a surrogate is made of.
+// modelParts are the settings of a surrogate.
 type modelParts struct {
-	// memory is how many outcomes are remembered when the older ones are
-	// forgotten: the newest, since the search is where they are, and a quarter
-	// of them the best of all.
+	// memory is how many outcomes are kept when older ones are forgotten: the newest,
+	// since the search is where they are, but a quarter are the best of all.
 	memory int
-	// cut is the quantile of the scores beyond which all are alike.
+	// cut is the quantile of the scores above which all count the same.
 	cut float64
 	// shared is the share of two genomes' covariance that a gene in which they
-	// differ leaves alone.
+	// differ does not affect.
 	shared float64
-	// decay is the expected decay of a gene, and width its prior's: decays
-	// within that factor of it, either way, are nothing special. Without
-	// learned, it stays.
+	// decay is the expected decay of a gene, and width that of its prior: decays within
+	// that factor of it, either way, are common. Without learned, it does not change.
 	decay, width float64
 	learned      bool
 }
@@ -80,38 +78,38 @@ type similarity struct {
 	shared  float64
 	decay   float64
 	// factors[2*values+d] is the factor for alleles d apart, either way. An allele is
-	// the value's place, and twice the number of values for an inactive gene, so
+	// the value's index. For an inactive gene it is twice the number of values, so
 	// that it is farther from all values than these are from each other.
 	factors []float64
 	alleles []int32 // of the points
 }
 
 const (
-	// surrogateSlack is how many outcomes come to be remembered beyond the
-	// memory, before the older ones are forgotten.
+	// surrogateSlack is how many outcomes beyond the memory are kept before older ones
+	// are forgotten.
 	surrogateSlack = 32
 	// surrogateNoise is the variance of a measurement, in terms of the
 	// process's.
 	surrogateNoise = 1e-3
-	// firstStep is the distance of two neighboring values of an ordinal gene,
-	// where that from the first to the last is 1, as it is between any two
+	// firstStep is the distance between two neighboring values of an ordinal gene. The
+	// distance from the first to the last is 1, as between any two
 	// values of an enumeration.
 	firstStep = 0.3
 	// decayStep is the factor by which a decay is changed.
 	decayStep = 1.7
 	// adaptEvery is how many outcomes lie between two changes of a decay, once
-	// there are enough to make them expensive.
+	// there are enough outcomes to make changes expensive.
 	adaptEvery = 3
-	// cheapPoints is how many outcomes are that cheap.
+	// cheapPoints is up to how many outcomes changes are cheap.
 	cheapPoints = 40
-	// promiseStep is after how many points it is looked whether a genome may still
+	// promiseStep is after how many points promise checks whether a genome may still
 	// be the most promising.
 	promiseStep = 32
-	// promiseSlack is how much more a genome may promise than it does with some of
-	// the points, in terms of one and that: rounding, and the step of logImprovement
+	// promiseSlack is how much more a genome may promise than with some of the points,
+	// relative to one plus that: it covers rounding, and the step of logImprovement
 	// where its series begins.
 	promiseSlack = 0.1
-	// enoughPoints is how many outcomes tell anything about decays.
+	// enoughPoints is how many outcomes are needed to learn about decays.
 	enoughPoints = 8
 )
 
@@ -146,7 +144,7 @@ func (s *similarity) set(decay float64) {
 	}
 }
 
-// allele is where a genome stands among the values of the gene.
+// allele is the index of a genome's value among the values of the gene.
 func (s *similarity) allele(indices []int) int32 {
 	if i := indices[s.gene]; i >= 0 {
 		return int32(i)
@@ -154,11 +152,11 @@ func (s *similarity) allele(indices []int) int32 {
 	return int32(2 * s.values)
 }
 
-// toward gives the factors of an allele and others, to be looked up by the other.
+// toward returns the factors of an allele and others, to be indexed by the other.
 func (s *similarity) toward(allele int32) []float64 { return s.factors[2*s.values-int(allele):] }
 
-// covariances fills row with those of a point and the first points, in terms of the
-// process's variance. allele tells the point.
+// covariances fills row with those of a point and the first points, in units of the
+// process's variance. allele defines the point.
 func (m *surrogate) covariances(row []float64, allele func(*similarity) int32) {
 	for i := range row {
 		row[i] = 1
@@ -182,7 +180,7 @@ func (m *surrogate) add(g genome.Genome) {
 	m.scores = append(m.scores, 0)
 }
 
-// tell enters the score of the first proposal that has none; +Inf for a failure.
+// tell sets the score of the first proposal that has none; +Inf for a failure.
 func (m *surrogate) tell(score float64) {
 	m.scores[m.told] = score
 	m.told++
@@ -198,7 +196,7 @@ func (m *surrogate) clear() {
 	m.told, m.stale = 0, true
 }
 
-// keep drops the first points, but for some of these.
+// keep drops the first points, except some of them.
 func (m *surrogate) keep(some []int, first int) {
 	for k := range m.genes {
 		m.genes[k].alleles = pick(m.genes[k].alleles, some, first)
@@ -230,8 +228,8 @@ func (m *surrogate) forget() {
 	m.told -= old - best
 }
 
-// cholesky extends the factor to n points. It writes to rows that factor had before it
-// was cut.
+// cholesky extends the factor to n points. It reuses rows that factor had before it was
+// shortened.
 func (m *surrogate) cholesky(factor [][]float64, n int) [][]float64 {
 	for i := len(factor); i < n; i++ {
 		if i < cap(factor) {
@@ -247,15 +245,15 @@ func (m *surrogate) cholesky(factor [][]float64, n int) [][]float64 {
 		for j := range row[:i] {
 			row[j] = (row[j] - floats.Dot(row[:j], factor[j][:j])) / factor[j][j]
 		}
-		// No less remains than the noise, but for rounding.
+		// Without rounding, the rest is at least the noise.
 		rest := 1 + surrogateNoise - floats.Dot(row[:i], row[:i])
 		row[i] = math.Sqrt(math.Max(rest, surrogateNoise))
 	}
 	return factor
 }
 
-// solve replaces b by the solution of factor x = b, from one of its elements, before
-// which it is solved, to another.
+// solve replaces b by the solution of factor x = b, for the elements in [from, to);
+// those before are solved already.
 func solve(factor [][]float64, b []float64, from, to int) {
 	for i := from; i < to; i++ {
 		b[i] = (b[i] - floats.Dot(factor[i][:i], b[:i])) / factor[i][i]
@@ -270,8 +268,8 @@ func solveTransposed(factor [][]float64, b []float64) {
 	}
 }
 
-// targets gives the scores of the points with an outcome, cut and scaled to mean 0 and variance 1; nil if they are too few.
-// It notes the mean and the unit.
+// targets returns the scores of the points with an outcome, cut and scaled to mean 0 and variance
+// 1; nil if they are too few. It sets the mean and the unit.
 func (m *surrogate) targets() []float64 {
 	var finite []float64
 	for _, score := range m.scores[:m.told] {
@@ -301,8 +299,8 @@ func (m *surrogate) targets() []float64 {
 	return y
 }
 
-// likelihood is the logarithm of the probability density of the targets, the
-// process's variance at its best, and of the decays' prior; constants are left
+// likelihood is the logarithm of the probability density of the targets, at the best
+// variance of the process, and of the decays' prior; constants are left
 // out.
 func (m *surrogate) likelihood(factor [][]float64, y []float64) float64 {
 	v := slices.Clone(y)
@@ -319,7 +317,7 @@ func (m *surrogate) likelihood(factor [][]float64, y []float64) float64 {
 	return l
 }
 
-// adapt tries a larger and a smaller decay for one gene, each in its turn, and
+// adapt tries a larger and a smaller decay for one gene, the genes in turn, and
 // keeps what makes the outcomes most likely.
 func (m *surrogate) adapt(y []float64) {
 	s := &m.genes[m.turn%len(m.genes)]
@@ -356,8 +354,8 @@ func (m *surrogate) fit() {
 	m.factor = m.cholesky(m.factor, len(m.scores))
 }
 
-// expected is the score that is expected of a proposal in flight, counted from the
-// first that is.
+// expected is the expected score of a proposal in flight, counted from the first in
+// flight.
 func (m *surrogate) expected(inFlight int) float64 {
 	m.fit()
 	point := m.told + inFlight
@@ -366,10 +364,10 @@ func (m *surrogate) expected(inFlight int) float64 {
 	return m.mean + m.unit*floats.Dot(m.weights, m.row)
 }
 
-// promise is the logarithm of the improvement that is expected of a genome,
-// over the best score, in terms of the scores' deviation. While too little is known
-// all are expected to be alike, and the least certain promises most. Where it is sure
-// to be less than enough, it may be any number that is.
+// promise is the logarithm of the expected improvement of a genome over the best score,
+// in units of the scores' deviation. While too little is known, all genomes have the
+// same expectation, and the least certain promises most. If it is certainly less than
+// enough, it may be any number less than enough.
 func (m *surrogate) promise(g genome.Genome, enough float64) float64 {
 	m.fit()
 	m.row = slices.Grow(m.row[:0], len(m.scores))[:len(m.scores)]
@@ -380,7 +378,7 @@ func (m *surrogate) promise(g genome.Genome, enough float64) float64 {
 		rest := math.Max(1-floats.Dot(known, known), 1e-12)
 		return logImprovement(better, math.Sqrt(rest*m.scale))
 	}
-	// The more points are taken into account the less uncertain the genome is,
+	// The more points are taken into account, the less uncertain the genome is,
 	// and the less it promises.
 	for n := 0; n < len(m.row); n += promiseStep {
 		if p := promised(m.row[:n]); p < enough-promiseSlack*(1+math.Abs(enough)) {

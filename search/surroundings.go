@@ -2,23 +2,24 @@ package search
 
 import "github.com/evotune/evotune/genome"
 
-// surroundings caches the genomes near candidates, without those that are
-// spent: members of a population are come back to again and again.
+// surroundings caches the unspent genomes near candidates, since the search returns to
+// members of a population again and again.
 type surroundings struct {
 	near func(genome.Genome) []genome.Genome
-	// unspent holds, by entry, what near gave, less what was found spent.
+	// unspent holds, by entry, the result of near, without genomes that were found
+	// spent.
 	unspent map[int][]genome.Genome
 }
 
 // maxSurroundings bounds the candidates whose surroundings are held; beyond
-// that all are forgotten. It is more than the islands have members.
+// that all are forgotten. It is more than a population has members.
 const maxSurroundings = 100
 
 func newSurroundings(near func(genome.Genome) []genome.Genome) surroundings {
 	return surroundings{near, map[int][]genome.Genome{}}
 }
 
-// draw gives a random unspent genome near an entry of the ledger; the zero
+// draw returns a random unspent genome near an entry of the ledger; the zero
 // Genome if there is none.
 func (s *surroundings) draw(l *ledger, entry int) genome.Genome {
 	list, held := s.unspent[entry]

@@ -1,11 +1,10 @@
 // Package searchbench scores search strategies on recorded spaces.
 //
 // A [Space] is a recorded table, in which every configuration was measured,
-// with what the scores need: a budget, the times at which progress is looked
-// at, and what random search is expected to have found by then. A [Search] is
-// run many times on it, on a simulated clock that each evaluation moves on by
-// its recorded cost, and the runs get a [Score]. A [Plan] does so for many
-// spaces, strategies and windows.
+// with what the scores need: a budget, the times at which progress is checked, and what
+// random search is expected to have found by then. A [Search] is run many times on it,
+// on a simulated clock that each evaluation advances by its recorded cost, and the runs
+// get a [Score]. A [Plan] does this for many spaces, strategies and windows.
 //
 // # Model
 //
@@ -18,8 +17,8 @@
 //
 // # Caveats
 //
-// Simulated time passes as if evaluations took turns, whatever the window: what
-// a window costs in score is shown, what parallel evaluation gains is not. The
+// Simulated time passes as if evaluations took turns, whatever the window: scores show
+// what a window costs, but not what parallel evaluation gains. The
 // search's own time is read from the wall clock while several runs share the
 // processor; everything else depends on the seed alone.
 package searchbench

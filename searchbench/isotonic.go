@@ -63,7 +63,7 @@ func (s *Space) isotonic(runs [][]step) Estimate {
 	return e
 }
 
-// scoreIso is P_iso of runs that each count as often as their weight says.
+// scoreIso is P_iso of runs, each of which counts as often as its weight says.
 func (s *Space) scoreIso(fit *isotonicFit, points []point, ends, weights []float64) float64 {
 	fit.decreasing(points, weights)
 	var stops []float64
@@ -78,7 +78,7 @@ func (s *Space) scoreIso(fit *isotonicFit, points []point, ends, weights []float
 	sum, have := 0.0, s.median
 	frozen := false
 	for i, t := range s.times {
-		// Once the median run has ended the curve stays as it is.
+		// Once the median run has ended the curve does not change.
 		if fit.points >= 2 && !frozen {
 			rank := math.RoundToEven(fit.at(t))
 			have = s.sorted[int(min(max(rank, 0), float64(len(s.sorted)-1)))]
@@ -96,7 +96,7 @@ type isotonicFit struct {
 	points float64 // their weight
 	xs     []float64
 	blocks []block
-	// Where at was asked last: times come in ascending order.
+	// The position of the last call of at: times come in ascending order.
 	i, block int
 }
 

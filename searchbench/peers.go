@@ -22,7 +22,7 @@ type Peer struct {
 	PSE     float64 `json:"P_se"` // the standard error of PMean
 }
 
-// ReadPeers reads scores as JSON. Fields that are not known are passed over.
+// ReadPeers reads scores as JSON. Unknown fields are ignored.
 func ReadPeers(r io.Reader) (Peers, error) {
 	var p Peers
 	d := json.NewDecoder(r)
@@ -36,7 +36,7 @@ func ReadPeers(r io.Reader) (Peers, error) {
 type Rank struct {
 	Strategy string   `json:"strategy"`
 	Ours     bool     `json:"ours"`
-	Spaces   int      `json:"spaces"` // that it was scored on, of those compared
+	Spaces   int      `json:"spaces"` // number of compared spaces that it was scored on
 	Repeats  int      `json:"repeats"`
 	PIso     Estimate `json:"p_iso"` // without an error for peers
 	PMean    Estimate `json:"p_mean"`
@@ -45,9 +45,9 @@ type Rank struct {
 	WorstMean Worst `json:"worst_mean"`
 }
 
-// League puts the strategies of a comparison, with the first window, beside
-// those of others on the same spaces, by P_iso, the best first. Peers that know
-// none of the spaces are left out.
+// League ranks the strategies of a comparison, with the first window, together with
+// those of others on the same spaces, by P_iso, the best first. Peers without a score
+// on any of the spaces are left out.
 func (c *Comparison) League(peers Peers) []Rank {
 	var out []Rank
 	repeats := 0

@@ -10,18 +10,18 @@ import (
 // A Plan is a comparison of strategies and windows over spaces.
 type Plan struct {
 	Spaces     []*Space
-	Strategies []string // names that search.New knows
+	Strategies []string // names for search.New
 	Windows    []int    // proposals in flight; the first is what others are compared with
 	Repeats    int      // runs of each
 	Seed       int64    // of the first run
 	Overhead   bool     // see Search
-	// Warm is how many of the best of another space of the same kernel a search
-	// of the first strategy and window starts with, to see what that buys. Zero
+	// Warm is how many of the best genomes of another space of the same kernel a search
+	// of the first strategy and window starts with, to measure the gain. Zero
 	// leaves this out.
 	Warm int
 
 	// Runs, if it is not nil, gets the runs of every space, strategy and window
-	// before they are forgotten.
+	// before they are discarded.
 	Runs func(*Space, Search, []Run) error
 	// Done, if it is not nil, is called after each run, from any goroutine.
 	Done func()
@@ -36,13 +36,12 @@ func (p *Plan) Size() int {
 	return cells * p.Repeats
 }
 
-// A Comparison is what a plan gave.
+// A Comparison is the result of a plan.
 type Comparison struct {
 	Spaces []Facts `json:"spaces"`
-	// Scores has the spaces' order, in it that of the strategies, in it that of
-	// the windows.
+	// Scores are ordered by space, then by strategy, then by window.
 	Scores []Cell `json:"scores"`
-	// Means has one for each strategy and window.
+	// Means has one entry for each strategy and window.
 	Means []Mean     `json:"means"`
 	Warm  *WarmStart `json:"warm_start,omitempty"`
 }
@@ -71,7 +70,7 @@ type Mean struct {
 	// WorstIso and WorstMean are the spaces with the lowest figures.
 	WorstIso  Worst `json:"worst_iso"`
 	WorstMean Worst `json:"worst_mean"`
-	// LossIso and LossMean are what is lost against the first window; nil for
+	// LossIso and LossMean are the losses relative to the first window; nil for
 	// the first itself.
 	LossIso  *Estimate `json:"loss_iso,omitempty"`
 	LossMean *Estimate `json:"loss_mean,omitempty"`
@@ -81,10 +80,10 @@ type Mean struct {
 	LongestNS float64 `json:"longest_own_ns"`
 }
 
-// Compare carries the plan out. An error of the context ends it early.
+// Compare runs the plan. An error of the context ends it early.
 func (p *Plan) Compare(ctx context.Context) (*Comparison, error) {
 	c := &Comparison{}
-	cold := map[*Space][]Run{} // what warm starts are taken from and compared with
+	cold := map[*Space][]Run{} // the runs that warm starts use and are compared with
 	for _, s := range p.Spaces {
 		c.Spaces = append(c.Spaces, s.Facts())
 		for i, strategy := range p.Strategies {

@@ -13,31 +13,31 @@ import (
 
 // A Search says how a space is searched.
 type Search struct {
-	// Strategy is a name that search.New knows; empty means its default.
+	// Strategy is a name for search.New; empty means its default.
 	Strategy string
 	// Seed is that of the first run, Seed+1 that of the second, and so on.
 	Seed int64
-	// Window is how many proposals are in flight: proposal k is asked for when
-	// the outcomes 0..k-Window were told. Zero means 1.
+	// Window is how many proposals are in flight: proposal k is requested once the
+	// outcomes 0..k-Window are told. Zero means 1.
 	Window int
 	// Budget is in simulated seconds. The evaluation that exceeds it is the
 	// last. Zero means Space.Budget.
 	Budget float64
-	// Overhead makes the search's own time count as simulated time. Runs can
-	// then not be repeated exactly.
+	// Overhead makes the search's own time count as simulated time. Runs are then not
+	// exactly reproducible.
 	Overhead bool
-	// Start gives what run i begins with, if it is not nil: genomes of the
-	// space, see search.Options.
+	// Start, if it is not nil, returns the genomes of the space that run i begins with,
+	// see search.Options.
 	Start func(i int) []genome.Genome
 }
 
 // A Run is one search of a space.
 type Run struct {
-	// Genomes are those evaluated, in that order.
+	// Genomes are the evaluated ones, in order.
 	Genomes []genome.Genome
 	// Window is that of the Search; 0 means 1.
 	Window int
-	// Own is what the strategy itself took on the wall clock.
+	// Own is the wall time of the strategy itself.
 	Own time.Duration
 	// Counted: Own is part of the simulated time, spread evenly over the
 	// evaluations.
@@ -45,7 +45,7 @@ type Run struct {
 }
 
 // Runs searches the space n times, as many at once as there are processors. The
-// result depends on the Search alone, but for Run.Own. done, if it is not nil,
+// result depends only on the Search, except for Run.Own. done, if it is not nil,
 // is called after each run, from any goroutine.
 func (s *Space) Runs(ctx context.Context, how Search, n int, done func()) ([]Run, error) {
 	runs := make([]Run, n)
@@ -115,7 +115,7 @@ func (s *Space) run(ctx context.Context, how Search, i int) (Run, error) {
 	return r, nil
 }
 
-// outcome is what an evaluation gives; a genome that is not recorded fails at
+// outcome is the outcome of an evaluation; a genome that is not recorded fails at
 // no cost.
 func (s *Space) outcome(g genome.Genome) search.Outcome {
 	if i, ok := s.index[g]; ok {

@@ -12,15 +12,14 @@ import (
 	"github.com/evotune/evotune/evaluator"
 )
 
-// An Estimate is a figure and its standard error, which is 0 where there is one
-// run only.
+// An Estimate is a figure and its standard error, which is 0 if there is only one run.
 type Estimate struct {
 	Value float64 `json:"value"`
 	Err   float64 `json:"err"`
 }
 
-// A Median is a median over runs. It is infinite where half of the runs or more
-// never came so far; JSON has null for it.
+// A Median is a median over runs. It is infinite if half of the runs or more never got
+// that far; JSON has null for it.
 type Median float64
 
 // String is the number, or "-".
@@ -39,16 +38,16 @@ func (m Median) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(m))
 }
 
-// A Reach tells when runs came within a share of the optimum.
+// A Reach says when runs came within a share of the optimum.
 type Reach struct {
 	Hit         float64 `json:"hit"`         // share of the runs that did
-	Evaluations Median  `json:"evaluations"` // the one that did included
+	Evaluations Median  `json:"evaluations"` // including the one that did
 	Seconds     Median  `json:"seconds"`     // simulated
 	// Parallel is simulated, too, as if there were a worker for each proposal in flight.
 	Parallel Median `json:"parallel_seconds"`
 }
 
-// A Score is what runs of one search of one space are worth.
+// A Score is the score of the runs of one search on one space.
 type Score struct {
 	// PIso is the methodology's estimate; its error is by a bootstrap over the
 	// runs.
@@ -56,10 +55,10 @@ type Score struct {
 	// PMean is the mean over the runs of their scores.
 	PMean Estimate `json:"p_mean"`
 	Runs  int      `json:"runs"`
-	// Evaluations is the median of what a run evaluated, failed configurations
-	// included.
+	// Evaluations is the median number of evaluations of a run, including failed
+	// configurations.
 	Evaluations Median `json:"evaluations"`
-	// Ratio is the median of the runs' best over the optimum; infinite where
+	// Ratio is the median of the runs' best over the optimum; infinite if
 	// nothing valid was found. BestMS is the best of all runs.
 	Ratio   Median `json:"ratio"`
 	BestMS  Median `json:"best_ms"`
@@ -75,8 +74,8 @@ type step struct {
 	rank int32   // of the best so far; -1 while there is none
 }
 
-// steps follows a run. A genome that is not recorded and one that was evaluated
-// before cost nothing and make no step.
+// steps returns the steps of a run. A genome that is not recorded, or was evaluated
+// before, costs nothing and makes no step.
 func (s *Space) steps(r Run) []step {
 	var out []step
 	seen := make([]bool, len(s.outcomes))
@@ -129,9 +128,9 @@ func (s *Space) Score(runs []Run) Score {
 	}
 }
 
-// scoreMean is the mean over the times of how far the best so far is from the
-// expectation of random search to the optimum. Until something valid is found
-// the mean of all valid configurations stands for it.
+// scoreMean is the mean over the times of how far the best so far is on the way from
+// the expectation of random search to the optimum. Until something valid is found, the
+// mean of all valid configurations is used.
 func (s *Space) scoreMean(run []step) float64 {
 	sum, k := 0.0, 0
 	for i, t := range s.times {
@@ -147,7 +146,7 @@ func (s *Space) scoreMean(run []step) float64 {
 	return sum / moments
 }
 
-// reach tells when runs were within a share of the optimum.
+// reach returns when runs were within a share of the optimum.
 func (s *Space) reach(runs []Run, all [][]step, share float64) Reach {
 	var r Reach
 	hits := 0
@@ -166,8 +165,8 @@ func (s *Space) reach(runs []Run, all [][]step, share float64) Reach {
 
 // parallel is after how many simulated seconds a run has a result within a share of the
 // optimum if there is a worker for each proposal in flight; infinite if never. A proposal
-// starts as soon as all outcomes that it waits for are told: fewer than the window are
-// outstanding then, so that a worker is free.
+// starts as soon as all outcomes that it waits for are told: then fewer than the window
+// are outstanding, so a worker is free.
 func (s *Space) parallel(r Run, share float64) float64 {
 	target := s.sorted[0] * (1 + share)
 	start, soonest := 0.0, math.Inf(1)

@@ -18,34 +18,34 @@ import (
 	"github.com/evotune/evotune/search"
 )
 
-// ErrUnscorable is wrapped by the errors about tables on which no score is
+// ErrUnscorable is wrapped by the errors for tables on which no score is
 // defined.
 var ErrUnscorable = errors.New("searches cannot be scored on it")
 
 const (
-	// moments is at how many times progress is looked at.
+	// moments is the number of times at which progress is checked.
 	moments = 1000
 	// The times reach from the one at which random search has gone firstWay of
 	// the way from the median to the optimum to the one at which it has gone
 	// lastWay. The budget is slack times the latter.
 	firstWay, lastWay, slack = 0.01, 0.95, 1.1
-	// largest is how many genomes a space may have of which some are not
+	// largest is how many genomes a space may have if some are not
 	// recorded: a search may try them all, at no cost.
 	largest = 1_000_000
 )
 
-// A Space is a recorded space and the yardstick for searches of it. It does not
+// A Space is a recorded space and the scale for scores of searches on it. It does not
 // change, and is safe for concurrent use.
 type Space struct {
 	name   string
 	device string
 	space  *genome.Space
 	index  map[genome.Genome]int32
-	// By index: what an evaluation gives, and the rank of its fitness among
+	// By index: the outcome of an evaluation, and the rank of its fitness among
 	// sorted. A fitness is a time over the median of all times.
 	outcomes []search.Outcome
 	ranks    []int32
-	sorted   []float64 // the fitness of those that are correct, ascending
+	sorted   []float64 // the fitness of correct ones, ascending
 	median   float64   // of sorted
 	mean     float64   // of sorted
 	medianMS float64   // the median of all times, the unit of fitness
@@ -56,19 +56,19 @@ type Space struct {
 	expected, smoothed []float64
 }
 
-// A Table is a recorded space as its file holds it: for each configuration its
-// time, or how it failed, and what it cost to try.
+// A Table is a recorded space as in its file: for each configuration its time, or how
+// it failed, and the cost to try it.
 type Table = tables.Table
 
-// Read reads a table in any of the forms of docs/tables.md, gzipped or not. name stands
-// for the file in messages, and for the space if the file does not name it.
+// Read reads a table in any of the formats of docs/tables.md, gzipped or not. name is
+// the file's name in messages, and the space's if the file does not name it.
 func Read(r io.Reader, name string) (*Table, error) { return tables.Read(r, name) }
 
 // Synthetic makes a table of at least n configurations by a formula that imitates a
 // kernel on a GPU. Nothing in it was measured.
 func Synthetic(n int) *Table { return tables.Synthetic(n) }
 
-// New makes a space of a table. Its name is the one in traces and results. The
+// New makes a space from a table. Traces and results have its name. The
 // error wraps ErrUnscorable for a table on which no score is defined.
 func New(name string, t *Table) (*Space, error) {
 	space, err := t.Space()
@@ -86,7 +86,7 @@ func New(name string, t *Table) (*Space, error) {
 	return s, nil
 }
 
-// record takes every recorded configuration.
+// record adds every recorded configuration.
 func (s *Space) record(t *Table) {
 	for g := range s.space.All() {
 		w, ok := t.Lookup(g)
@@ -111,7 +111,7 @@ func (s *Space) record(t *Table) {
 	}
 }
 
-// measure makes the yardstick: times and what random search has found by then.
+// measure makes the scale: the times, and what random search has found by then.
 func (s *Space) measure() error {
 	n := float64(len(s.sorted))
 	if n == 0 || s.sorted[0] == s.sorted[len(s.sorted)-1] {
@@ -167,8 +167,8 @@ func (s *Space) draws(way float64) float64 {
 }
 
 // smooth is the methodology's expectation of random search at the times: the
-// value at the expected rank of the best of m draws, which is interpolated
-// where few m share the thousand moments.
+// value at the expected rank of the best of m draws, interpolated if the thousand
+// moments have few different m.
 func (s *Space) smooth(perValid float64) []float64 {
 	n := float64(len(s.sorted))
 	ms := make([]float64, len(s.times))
@@ -210,27 +210,27 @@ func expectedBest(sorted []float64, m float64) float64 {
 	return e
 }
 
-// Name is the name that New was given.
+// Name returns the name that New was given.
 func (s *Space) Name() string { return s.name }
 
 // Facts describe a space.
 type Facts struct {
 	Space  string `json:"space"`
 	Device string `json:"device,omitempty"`
-	// Configurations counts all that are recorded, Failed those without a time.
+	// Configurations counts all recorded ones, Failed those without a time.
 	Configurations int `json:"configurations"`
 	Failed         int `json:"failed"`
-	// OptimumMS and MedianMS are of the recorded times, in milliseconds.
+	// OptimumMS and MedianMS are those of the recorded times, in milliseconds.
 	OptimumMS float64 `json:"optimum_ms"`
 	MedianMS  float64 `json:"median_ms"`
 	// FirstS and LastS are the times between which searches are scored, BudgetS
-	// what a search is given, in simulated seconds.
+	// the budget of a search, in simulated seconds.
 	FirstS  float64 `json:"first_s"`
 	LastS   float64 `json:"last_s"`
 	BudgetS float64 `json:"budget_s"`
 }
 
-// Facts describes the space.
+// Facts returns a description of the space.
 func (s *Space) Facts() Facts {
 	return Facts{
 		Space: s.name, Device: s.device, Configurations: len(s.outcomes), Failed: len(s.outcomes) - len(s.sorted),
@@ -239,7 +239,7 @@ func (s *Space) Facts() Facts {
 	}
 }
 
-// Budget is what the methodology gives a search, in simulated seconds.
+// Budget is the methodology's budget for a search, in simulated seconds.
 func (s *Space) Budget() float64 { return slack * s.times[moments-1] }
 
 // inSeconds is the number of seconds whose decimal form the duration has.

@@ -8,7 +8,7 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// A Trace is what other scorers of the methodology read: the configurations of
+// A Trace is the input of other scorers of the methodology: the configurations of
 // runs in the order of their evaluation.
 type Trace struct {
 	Space    string     `json:"space"` // a file, or a name
@@ -21,11 +21,11 @@ type TraceRun struct {
 	// Evals are configurations: the values of all parameters, in the table's
 	// order, as Python's str writes them, joined by commas.
 	Evals []string `json:"evals"`
-	// OverheadS is the search's own time in seconds, where it counts.
+	// OverheadS is the search's own time in seconds, if it counts.
 	OverheadS float64 `json:"overhead_s,omitempty"`
 }
 
-// Trace writes runs down.
+// Trace returns the trace of runs.
 func (s *Space) Trace(space, strategy string, runs []Run) Trace {
 	t := Trace{Space: space, Strategy: strategy, Runs: make([]TraceRun, len(runs))}
 	for i, r := range runs {
@@ -61,7 +61,7 @@ func pythonText(v genome.Value) string {
 		}
 		return "False"
 	case float64:
-		// Python has an exponent below 1e-4 and from 1e16 on.
+		// Python writes an exponent below 1e-4 and from 1e16 on.
 		if a := math.Abs(x); x != 0 && (a < 1e-4 || a >= 1e16) {
 			return strconv.FormatFloat(x, 'e', -1, 64)
 		}

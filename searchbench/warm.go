@@ -13,14 +13,14 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// A WarmStart tells what it buys to begin with the best of other spaces of the
-// same kernel.
+// A WarmStart says how much a search gains from beginning with the best of other spaces
+// of the same kernel.
 type WarmStart struct {
 	Strategy string `json:"strategy"`
 	Window   int    `json:"window"`
 	Best     int    `json:"best"` // how many
 	Pairs    []Pair `json:"pairs"`
-	// The means over the pairs. Ratios and what they are made of are geometric
+	// The means over the pairs. Ratios and their terms are geometric
 	// means over the pairs that have a ratio.
 	PIso        Contrast `json:"p_iso"`
 	PMean       Contrast `json:"p_mean"`
@@ -33,7 +33,7 @@ type Pair struct {
 	From  string `json:"from"`
 	Space string `json:"space"`
 	// Started is the mean number of genomes that a run was given: fewer than
-	// wanted where the best of the other space are not valid.
+	// wanted if the best of the other space are not valid.
 	Started     float64  `json:"started"`
 	PIso        Contrast `json:"p_iso"`
 	PMean       Contrast `json:"p_mean"`
@@ -48,8 +48,8 @@ type Contrast struct {
 }
 
 // A Ratio is between the medians of what runs with and without the start took.
-// A run that never came so far counts with all that it had; where half of the
-// runs or more did not, the median is late, and a bound from below.
+// A run that never got that far counts with all that it used. If half of the runs or
+// more did not, the median is late: only a lower bound.
 type Ratio struct {
 	Without     float64 `json:"without"`
 	LateWithout bool    `json:"late_without"`
@@ -60,10 +60,10 @@ type Ratio struct {
 	Ratio *Estimate `json:"ratio"`
 }
 
-// shares are how near to the optimum warm starts are timed.
+// shares are the distances from the optimum at which warm starts are timed.
 var shares = [2]float64{0.05, 0.01}
 
-// pairs are the spaces whose parameters have the same names, each with each.
+// pairs are all pairs of spaces whose parameters have the same names.
 func (p *Plan) pairs() [][2]*Space {
 	var out [][2]*Space
 	for _, to := range p.Spaces {
@@ -104,7 +104,7 @@ func (s *Space) best(r Run, n int, in *Space) []genome.Genome {
 	return out
 }
 
-// warmStart runs the first strategy on every space once more for each other
+// warmStart runs the first strategy on every space again for each other
 // space of the same kernel. Run i starts with what run i found there.
 func (p *Plan) warmStart(ctx context.Context, cold map[*Space][]Run) (*WarmStart, error) {
 	w := &WarmStart{Strategy: p.Strategies[0], Window: p.Windows[0], Best: p.Warm}
@@ -145,7 +145,7 @@ const (
 )
 
 // A contrast has for each kind, share and run what it took without and with the
-// start, and whether the run never came so far.
+// start, and whether the run never got that far.
 type contrast [kinds][len(shares)][2][]reached
 
 type reached struct {
@@ -164,7 +164,7 @@ func (s *Space) contrast(without, with []Run) contrast {
 				if late {
 					e, t = float64(len(steps)), s.Budget()
 				}
-				t = max(t, 1e-9) // a ratio needs something above 0
+				t = max(t, 1e-9) // a ratio needs a positive number
 				c[evaluationsKind][k][side] = append(c[evaluationsKind][k][side], reached{e, late})
 				c[secondsKind][k][side] = append(c[secondsKind][k][side], reached{t, late})
 			}
@@ -233,7 +233,7 @@ func medianReached(runs []reached, sample []int) float64 {
 	return evaluator.Median(values)
 }
 
-// late says whether half of the runs or more never came so far.
+// late says whether half of the runs or more never got that far.
 func late(runs []reached) bool {
 	n := 0
 	for _, r := range runs {
@@ -262,7 +262,7 @@ func bootstrap(n int, statistic func(sample []int) float64) float64 {
 }
 
 // average makes the means over the pairs. Pairs share runs: the errors of the
-// mean scores are sums, which is what they are at most.
+// mean scores are sums, which are upper bounds.
 func (w *WarmStart) average(pairs []contrast) {
 	n := float64(len(pairs))
 	if n == 0 {

@@ -11,11 +11,11 @@ import (
 // A request is one call of Append.
 type request struct {
 	events  []Event
-	details [][]byte // encoded, without checksum; nil where there is none
+	details [][]byte // encoded, without checksum; nil if there is none
 	first   uint64
 	err     error
 	done    bool
-	refused bool // err is the fault of these events, not of the store
+	refused bool // err is caused by these events, not by the store
 }
 
 // Append adds events to the log, in order, in one transaction: all of them or
@@ -23,8 +23,8 @@ type request struct {
 // Time where it is zero; the events passed are not changed. It returns the Seq
 // of the first; the others follow without a gap.
 //
-// Events that would make the log inconsistent give ErrInvalid. Calls at the same time share one
-// transaction, so that many callers together wait for few syncs of the disk.
+// Events that would make the log inconsistent give ErrInvalid. Concurrent calls share one
+// transaction, so many callers together wait for few disk syncs.
 func (s *Store) Append(events ...Event) (first uint64, err error) {
 	if s.readOnly {
 		return 0, s.wrap(fmt.Errorf("%w: nothing can be written", ErrReadOnly))
@@ -66,8 +66,8 @@ func (s *Store) Append(events ...Event) (first uint64, err error) {
 	return r.first, nil
 }
 
-// commit writes the requests in one transaction. When one is refused, each gets
-// its own, so that a bad request harms no other.
+// commit writes the requests in one transaction. If one is refused, each gets its own,
+// so that a bad request does not affect others.
 func (s *Store) commit(group []*request) {
 	err := s.write(group)
 	refused := false
@@ -98,7 +98,7 @@ func (s *Store) write(group []*request) error {
 		a.index.elsewhere = reader.archivedCandidate
 		for _, r := range group {
 			r.first = a.next
-			s.touch(tx, 8*int64(len(r.events))) // each is a handful of places in the indexes
+			s.touch(tx, 8*int64(len(r.events))) // each changes a handful of index entries
 			for i := range r.events {
 				e := r.events[i]
 				e.Seq = a.next
@@ -121,7 +121,7 @@ type appender struct {
 
 func newAppender(tx *bolt.Tx) (*appender, error) {
 	a := &appender{events: tx.Bucket(bucketEvents), details: tx.Bucket(bucketDetails), index: newIndexer(tx)}
-	// Keys only grow, so pages can be filled.
+	// Keys only grow, so pages can be filled completely.
 	a.events.FillPercent, a.details.FillPercent = 1, 1
 	last, err := lastSeq(tx)
 	if err != nil {
@@ -131,7 +131,7 @@ func newAppender(tx *bolt.Tx) (*appender, error) {
 	return a, nil
 }
 
-// lastSeq is the largest Seq that was given, 0 in an empty store.
+// lastSeq is the largest Seq assigned so far, 0 in an empty store.
 func lastSeq(tx *bolt.Tx) (uint64, error) {
 	k, _ := tx.Bucket(bucketEvents).Cursor().Last()
 	last, err := keySeq(k)

@@ -19,20 +19,20 @@ import (
 
 // Archived says what Store.Archive did.
 type Archived struct {
-	// Path is the archive that was made; empty without campaigns.
+	// Path is the archive that was made; empty if no campaign was moved.
 	Path string `json:"path,omitempty"`
-	// Campaigns are those that it has, the oldest first.
+	// Campaigns are the archive's campaigns, the oldest first.
 	Campaigns []string `json:"campaigns"`
-	// Events counts theirs.
+	// Events counts their events.
 	Events int `json:"events"`
-	// Left says that events of theirs are in the store still, where nobody reads them,
-	// because the disk was full or the context ended. The next call removes them.
+	// Left says that some of their events are still in the store, where nothing reads
+	// them, because the disk was full or the context ended. The next call removes them.
 	Left bool `json:"left,omitempty"`
-	// Report is that of Check on the archive.
+	// Report is the result of Check on the archive.
 	Report Report `json:"report"`
 }
 
-// Archivable lists the finished campaigns that are not in an archive and had no
+// Archivable lists the finished campaigns that are not in an archive and have had no
 // event since the given time, the oldest first.
 func (s *Store) Archivable(before time.Time) ([]Campaign, error) {
 	all, err := s.Campaigns()
@@ -47,17 +47,17 @@ func (c Campaign) Archivable(before time.Time) bool {
 	return c.State == Finished && c.Archive == "" && c.LastAt.Before(before)
 }
 
-// Archive moves finished campaigns, given by their whole ids, to a new archive: a store
-// file in the folder FILE.archive beside the store, that never changes again. All
-// queries of the store find them there, with the same Seq. Others may append and ask
-// meanwhile; the file does not shrink, and appending uses its room again.
+// Archive moves finished campaigns, given by their full ids, to a new archive: a store
+// file in the folder FILE.archive beside the store, which never changes again. All
+// queries of the store find them there, with the same Seq. Appends and queries may run
+// meanwhile. The store's file does not shrink, but appending reuses the space.
 //
-// The archive is written, checked and synced first. Then one transaction says that
-// the campaigns are there, and from it on readers look there. Last, in
-// many short transactions, their events are removed from the store. Killed at any
-// instant, a campaign is in one place for all readers; the next call of Archive, which
-// may name no campaign, removes what is left. A campaign that is not finished gives
-// ErrInvalid, one that is in an archive is left there.
+// The archive is first written, checked and synced. Then one transaction records that
+// the campaigns are there, and from then on readers look there. Last, many short
+// transactions remove their events from the store. Even if the process is killed at any
+// instant, every reader finds a campaign in exactly one place; the next call of
+// Archive, which may name no campaign, removes what is left. A campaign that is not
+// finished gives ErrInvalid; one that is already in an archive stays there.
 func (s *Store) Archive(ctx context.Context, ids ...string) (Archived, error) {
 	s.archiveMu.Lock()
 	defer s.archiveMu.Unlock()
@@ -80,9 +80,9 @@ type archiver struct {
 	ids   map[uint64]string
 	nos   []uint64
 	spans map[uint64]*spans
-	last  uint64 // their newest event
+	last  uint64 // newest event of the campaigns
 	seen  uint64 // the newest event of all when foreign was looked for
-	// foreign are candidates with children that stay, by their ids.
+	// foreign are moved candidates whose children stay, by their ids.
 	foreign map[string]uint64
 }
 
@@ -92,7 +92,7 @@ func (a *archiver) run(ids []string) (out Archived, err error) {
 	if s.readOnly {
 		return out, fmt.Errorf("%w: nothing can be archived", ErrReadOnly)
 	}
-	if err := a.remove(); err != nil { // what an earlier call left
+	if err := a.remove(); err != nil { // left by an earlier call
 		return out, err
 	}
 	if err := a.choose(ids); err != nil {
@@ -105,7 +105,7 @@ func (a *archiver) run(ids []string) (out Archived, err error) {
 	if err := makeFolder(folder); err != nil {
 		return out, err
 	}
-	defer os.Remove(folder) //nolint:errcheck // it stays unless it is empty
+	defer os.Remove(folder) //nolint:errcheck // this fails unless it is empty
 	a.tidy(folder)
 	name, err := a.free(folder)
 	if err != nil {
@@ -139,7 +139,7 @@ func (a *archiver) run(ids []string) (out Archived, err error) {
 		return out, err
 	}
 	if err := a.move(name, summaries); err != nil {
-		if s.failed() == nil { // else the transaction may have come to the disk
+		if s.failed() == nil { // otherwise the transaction may have reached the disk
 			_ = os.Remove(w.target)
 		}
 		return out, err
@@ -148,7 +148,7 @@ func (a *archiver) run(ids []string) (out Archived, err error) {
 	for _, no := range a.nos {
 		out.Campaigns = append(out.Campaigns, a.ids[no])
 	}
-	// They are moved, whatever comes now.
+	// They are moved, whatever happens from here on.
 	err = a.remove()
 	if errors.Is(err, ErrFull) || err != nil && a.ctx.Err() != nil {
 		out.Left, err = true, nil
@@ -159,8 +159,9 @@ func (a *archiver) run(ids []string) (out Archived, err error) {
 // partial is in the names of archives that are being written.
 const partial = ".partial-"
 
-// tidy removes what a call that was killed has left in the folder: files that are not
-// whole, and archives that no campaign was moved to, as all of theirs are in the store.
+// tidy removes what a killed call has left in the folder: incomplete files, and
+// archives that no campaign was moved to, since all of their campaigns are in the
+// store.
 func (a *archiver) tidy(folder string) {
 	all, err := filepath.Glob(filepath.Join(globbed(folder), "*"))
 	if err != nil {
@@ -173,7 +174,7 @@ func (a *archiver) tidy(folder string) {
 	}
 }
 
-// double says whether a file is an archive of which the store itself has everything.
+// double says whether a file is an archive whose content is all in the store itself.
 func (a *archiver) double(name string) bool {
 	t, err := Open(name, Options{ReadOnly: true, Timeout: -1})
 	if err != nil {
@@ -204,12 +205,12 @@ func (a *archiver) double(name string) bool {
 	return err == nil && double
 }
 
-// globbed quotes what Match would not take as it is.
+// globbed quotes the characters that Match would not take literally.
 func globbed(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-// choose finds the campaigns that are to be moved.
+// choose finds the campaigns to move.
 func (a *archiver) choose(ids []string) error {
 	a.ids, a.spans, a.foreign = map[uint64]string{}, map[uint64]*spans{}, map[string]uint64{}
 	_, err := query(a.store, func(r *reader) (none struct{}, err error) {
@@ -236,7 +237,7 @@ func (a *archiver) choose(ids []string) error {
 	return err
 }
 
-// free finds a name that no archive has or had: the day, and a number where there are
+// free finds a name that no archive has or had: the day, and a number if there are
 // several.
 func (a *archiver) free(folder string) (string, error) {
 	list, err := query(a.store, (*reader).moved)
@@ -259,14 +260,14 @@ func (a *archiver) free(folder string) (string, error) {
 	}
 }
 
-// fill writes the archive and closes it. Records are copied as they are, and
-// their numbers with them.
+// fill writes the archive and closes it. Records are copied unchanged, with their
+// numbers.
 func (a *archiver) fill(w *replacement) error {
 	t := &Store{path: w.name, file: w.File}
 	if err := t.openBolt(); err != nil {
 		return err
 	}
-	t.db.NoSync = true // until all is written
+	t.db.NoSync = true // until everything is written
 	err := t.update(func(tx *bolt.Tx) error {
 		if err := createBuckets(tx); err != nil {
 			return err
@@ -308,7 +309,7 @@ func (a *archiver) fill(w *replacement) error {
 }
 
 // records reads the campaigns' events from next on, as many as one transaction should
-// have, and says where to go on, or 0 at the end.
+// have, and returns where to continue, or 0 at the end.
 func (a *archiver) records(next uint64) (batch, details []record, _ uint64, err error) {
 	next, err = query(a.store, func(r *reader) (uint64, error) {
 		size, seen := 0, 0
@@ -321,7 +322,7 @@ func (a *archiver) records(next uint64) (batch, details []record, _ uint64, err 
 			if seq > a.last {
 				return 0, nil
 			}
-			// Do not keep the transaction for too many.
+			// Do not keep the transaction open for too many.
 			if seen++; seen > repairEvents || size > repairBytes {
 				return seq, nil
 			}
@@ -428,7 +429,7 @@ func (a *archiver) families() error {
 	})
 }
 
-// inPieces calls f with short transactions until it returns 0.
+// inPieces calls f in short transactions until it returns 0.
 func (a *archiver) inPieces(f func(r *reader, from uint64) (uint64, error)) error {
 	for from, more := uint64(0), true; more; more = from != 0 {
 		if err := a.ctx.Err(); err != nil {
@@ -442,7 +443,7 @@ func (a *archiver) inPieces(f func(r *reader, from uint64) (uint64, error)) erro
 	return nil
 }
 
-// has says whether an event is of one of the campaigns.
+// has says whether an event belongs to one of the campaigns.
 func (a *archiver) has(seq uint64) bool {
 	for _, s := range a.spans {
 		if s.has(seq) {
@@ -452,7 +453,8 @@ func (a *archiver) has(seq uint64) bool {
 	return false
 }
 
-// stays notes the parent, first asked for at born, that a child which stays has at seq.
+// stays notes the parent, first asked for at born, of a child that stays, asked for at
+// seq.
 func (a *archiver) stays(r *reader, seq, born uint64) error {
 	parent, _, _, err := eventAt(r.events, born, KindAsked)
 	if err != nil {
@@ -467,7 +469,7 @@ func (a *archiver) stays(r *reader, seq, born uint64) error {
 	return nil
 }
 
-// summaries reads what the archive says of its campaigns.
+// summaries reads the archive's summaries of its campaigns.
 func (a *archiver) summaries(name string) (map[uint64][]byte, error) {
 	t, err := Open(name, Options{ReadOnly: true})
 	if err != nil {
@@ -483,14 +485,14 @@ func (a *archiver) summaries(name string) (map[uint64][]byte, error) {
 	})
 }
 
-// move has readers look into the archive from now on.
+// move makes readers look into the archive from now on.
 func (a *archiver) move(name string, summaries map[uint64][]byte) error {
 	s := a.store
 	s.commitMu.Lock()
 	defer s.commitMu.Unlock()
 	return s.update(func(tx *bolt.Tx) error {
 		r := newReader(s, tx)
-		// Campaigns that began meanwhile may have children of candidates that go.
+		// Campaigns that began meanwhile may have children of moved candidates.
 		c := r.events.Cursor()
 		for k, v := c.Seek(seqKey(a.seen + 1)); k != nil; k, v = c.Next() {
 			seq, err := keySeq(k)
@@ -554,7 +556,7 @@ func (a *archiver) move(name string, summaries map[uint64][]byte) error {
 				err = tx.Bucket(bucketForeign).Put([]byte(id), seqKey(born))
 			}
 		}
-		if err == nil { // what was read of the bucket before is of another state
+		if err == nil { // the list that was read before is out of date
 			_, err = tx.Bucket(bucketArchived).NextSequence()
 		}
 		return err
@@ -599,8 +601,8 @@ func (a *archiver) remove() error {
 	}
 }
 
-// removeSome removes the newest events that are left of an archived campaign, children
-// before their parents, with what the indexes have of them. It says whether there may be more.
+// removeSome removes the newest remaining events of an archived campaign, children before
+// their parents, with their index entries. It says whether there may be more.
 func removeSome(tx *bolt.Tx, elsewhere func(string) (uint64, bool, error)) (more bool, err error) {
 	removing := tx.Bucket(bucketRemoving)
 	k, left := removing.Cursor().First()
@@ -621,7 +623,7 @@ func removeSome(tx *bolt.Tx, elsewhere func(string) (uint64, bool, error)) (more
 	}
 	x := newIndexer(tx)
 	x.elsewhere = elsewhere
-	// First find them all: a cursor does not get over pages that were emptied.
+	// First find them all: a cursor cannot cross emptied pages.
 	var found []uint64
 	c := x.events.Cursor()
 	for _, span := range slices.Backward(mine.within(no, end)) {
@@ -663,8 +665,8 @@ func lastWithin(c *bolt.Cursor, from, to uint64) uint64 {
 	return binary.BigEndian.Uint64(k)
 }
 
-// forget removes what the indexes have of the event seq of an archived campaign, of
-// which all later events were removed.
+// forget removes the index entries of the event seq of an archived campaign; all later
+// events are already removed.
 func (x *indexer) forget(seq, no uint64) error {
 	e, of, _, err := eventAt(x.events, seq)
 	if err != nil {
@@ -703,7 +705,7 @@ func (x *indexer) forget(seq, no uint64) error {
 		}
 	}
 	if born, err := keySeq(x.ids.Get([]byte(e.Asked.Candidate))); err != nil || born != seq {
-		return err // it was asked for before that
+		return err // it was first asked for earlier
 	}
 	return errors.Join(x.ids.Delete([]byte(e.Asked.Candidate)), x.candidates.Delete(seqKey(seq)))
 }

@@ -16,16 +16,15 @@ import (
 //
 // An archive is a store file in the folder FILE.archive beside the store. Events keep
 // their Seq there, so the files of a store share one numbering and no answer
-// depends on where a campaign is. The store keeps of an archived campaign what lists
-// and rankings need: its entries in the indexes "names" and "campaigns", and in its heads the
-// few events that sum it up. An archive is opened when an answer
-// needs something else of it, and stays open.
+// depends on where a campaign is. For an archived campaign the store keeps what lists and
+// rankings need: its entries in the indexes "names" and "campaigns", and in its heads the few
+// events that summarize it. An archive is opened when an answer needs more than that, and
+// stays open.
 //
-// Whether a campaign is in an archive is decided by one entry of the bucket "archived"
-// alone. What is in the store of a campaign that has one is being removed, and no
-// reader looks at it.
+// One entry of the bucket "archived" alone decides whether a campaign is in an archive.
+// What the store still has of such a campaign is being removed, and readers ignore it.
 
-// A moved is a campaign that is in an archive.
+// A moved is a campaign in an archive.
 type moved struct {
 	no, last uint64 // its first and its newest event
 	name     string // of the archive
@@ -52,7 +51,7 @@ func decodeMoved(no uint64, b []byte) (moved, error) {
 	return m, nil
 }
 
-// heads are what the store keeps of an archived campaign.
+// heads are what the store keeps for an archived campaign.
 type heads struct {
 	summary []byte // its campaignRecord, encoded
 	events  map[uint64]head
@@ -96,10 +95,10 @@ func decodeHeads(no uint64, b []byte) (heads, error) {
 	return h, nil
 }
 
-// spans are numbers of events, from and to included, in order and apart.
+// spans are ranges of event numbers, from and to included, sorted and disjoint.
 type spans [][2]uint64
 
-// add adds a number that is larger than all.
+// add adds a number that is larger than all others.
 func (s *spans) add(seq uint64) {
 	if n := len(*s); n > 0 && (*s)[n-1][1]+1 == seq {
 		(*s)[n-1][1] = seq
@@ -108,7 +107,7 @@ func (s *spans) add(seq uint64) {
 	*s = append(*s, [2]uint64{seq, seq})
 }
 
-// at is where the first span is that does not end before seq.
+// at is the index of the first span that does not end before seq.
 func (s spans) at(seq uint64) int {
 	i, _ := slices.BinarySearchFunc(s, seq, func(span [2]uint64, seq uint64) int { return cmp.Compare(span[1], seq) })
 	return i
@@ -119,7 +118,7 @@ func (s spans) has(seq uint64) bool {
 	return i < len(s) && s[i][0] <= seq
 }
 
-// within are the parts of [from, to] that s has, without those that it has not.
+// within returns the parts of [from, to] that are in s, without those that are not.
 func (s spans) within(from, to uint64) (out spans) {
 	for _, span := range s[s.at(from):] {
 		if span[0] > to {
@@ -151,7 +150,7 @@ func (s spans) count() (n uint64) {
 	return n
 }
 
-// joined brings spans together that share no number.
+// joined merges spans that share no number.
 func joined(all ...spans) spans {
 	var out spans
 	sorted := slices.Concat(all...)
@@ -203,7 +202,7 @@ func decodeSpans(no uint64, b []byte) (spans, error) {
 	return out, nil
 }
 
-// A movedList has the archived campaigns as they were at some state of their bucket.
+// A movedList has the archived campaigns at some state of their bucket.
 type movedList struct {
 	state uint64
 	all   []moved // by their numbers
@@ -238,14 +237,15 @@ func (r *reader) moved() (*movedList, error) {
 		}
 		list.all, list.byNo[no] = append(list.all, m), m
 	}
-	if !r.tx.Writable() { // a transaction that writes may not last
+	if !r.tx.Writable() { // a transaction that writes may be rolled back
 		r.store.moved.Store(list)
 	}
 	r.list = list
 	return list, nil
 }
 
-// gone says whether a campaign is in an archive. In an archive itself none is.
+// gone says whether a campaign is in an archive. It is false for a reader of an
+// archive.
 func (r *reader) gone(no uint64) (bool, error) {
 	list, err := r.moved()
 	if err != nil {
@@ -267,7 +267,8 @@ func (r *reader) home(no uint64) (*reader, error) {
 	return r, nil
 }
 
-// homes returns r, and the readers of all archives with campaigns that want is true of.
+// homes returns r, and the readers of all archives with campaigns for which want is
+// true.
 func (r *reader) homes(want func(moved) bool) ([]*reader, error) {
 	out := []*reader{r}
 	list, err := r.moved()
@@ -291,7 +292,7 @@ func (r *reader) homes(want func(moved) bool) ([]*reader, error) {
 
 func anyCampaign(moved) bool { return true }
 
-// archive returns a reader of an archive, which lasts as long as r.
+// archive returns a reader of an archive, which is valid as long as r.
 func (r *reader) archive(name string) (*reader, error) {
 	if h := r.others[name]; h != nil {
 		return h, nil
@@ -311,7 +312,7 @@ func (r *reader) archive(name string) (*reader, error) {
 	return r.others[name], nil
 }
 
-// leave ends what archive began.
+// leave ends the transactions that archive began.
 func (r *reader) leave() {
 	for _, h := range r.others {
 		_ = h.tx.Rollback() // it only read
@@ -333,7 +334,7 @@ func (r *reader) archivedCandidate(id string) (born uint64, ok bool, err error) 
 	return 0, false, nil
 }
 
-// archiveFolder is where the archives of a store are.
+// archiveFolder is the folder with the archives of a store.
 func archiveFolder(path string) string {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

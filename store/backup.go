@@ -16,26 +16,27 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// ErrExists is returned by Backup when there is something where the copy should be.
+// ErrExists is returned by Backup when the path of the copy exists.
 var ErrExists = errors.New("exists already")
 
 // A Backup says what Store.Backup wrote.
 type Backup struct {
 	Path string `json:"path"`
-	// Archives are the files of archives that belong to the copy.
+	// Archives are the archive files of the copy.
 	Archives []string `json:"archives"`
-	// Report is that of Check on the copy.
+	// Report is the result of Check on the copy.
 	Report Report `json:"report"`
 }
 
-// Backup writes a copy of the store as it is now to path, and its archives beside that.
-// Campaigns may append meanwhile and wait for nothing; what they append is not in the
-// copy. The copy is written beside its place, synced and checked, and takes its place
-// in one step: there is a whole copy or none, also when the context ends, the disk is full or
-// the process is killed. Killed, it leaves files "PATH.backup-*", which can be deleted.
+// Backup writes a copy of the store as it is now to path, and its archives beside it.
+// Campaigns may append meanwhile without waiting; what they append is not in the copy. The
+// copy is written beside path, synced and checked, and moved to path in one step: there is a
+// whole copy or none, even when the context ends, the disk is full or the process is killed.
+// A killed Backup leaves files "PATH.backup-*", which can be deleted.
 //
 // A path that exists gives ErrExists; replace allows it if it is a store that
-// nobody has open. The file grows meanwhile by what is appended and not used again.
+// no process has open. During the backup the store's file grows with each append, since
+// freed space is not reused.
 func (s *Store) Backup(ctx context.Context, path string, replace bool) (Backup, error) {
 	b := Backup{Path: path, Archives: []string{}}
 	err := s.backup(ctx, &b, replace)
@@ -69,7 +70,7 @@ func (s *Store) backup(ctx context.Context, b *Backup, replace bool) error {
 	})
 }
 
-// archivesOf lists the files that hold what was moved out of a store.
+// archivesOf lists the archive files of a store.
 func archivesOf(s *Store, tx *bolt.Tx) (names []string, err error) {
 	list, err := newReader(s, tx).moved()
 	if err != nil {
@@ -89,11 +90,11 @@ type copying struct {
 	target         string
 	replace        bool
 	names          []string // of its archives
-	made           []string // archives that were not there: nobody reads them before the store is in place
+	made           []string // archives that are new: nothing reads them before the store is in place
 }
 
-// install makes a copy of a store. What fill writes is the store; its archives it adds. Like is
-// the store that is copied; nil when that is not here.
+// install makes a copy of a store. fill writes the store and adds its archives. Like is the
+// store that is copied; nil if it is not on this machine.
 func install(ctx context.Context, b *Backup, replace bool, like *os.File, fill func(*copying) error) (err error) {
 	target := b.Path
 	if _, err := os.Lstat(target); err == nil {
@@ -172,7 +173,7 @@ func replaceable(path string, like *os.File) (*os.File, error) {
 	case errors.Is(err, ErrNotStore):
 		err = fmt.Errorf("%w: only a store is replaced: choose another name: %w", ErrExists, err)
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion):
-		err = nil // half a copy, or one for another evotune
+		err = nil // a partial copy, or one for another evotune version
 	}
 	if err != nil && f != nil {
 		_ = f.Close()
@@ -180,7 +181,7 @@ func replaceable(path string, like *os.File) (*os.File, error) {
 	return f, err
 }
 
-// copyArchive adds an archive that is here, unless the copy has it.
+// copyArchive adds an archive from this machine, unless the copy has it.
 func (c *copying) copyArchive(from, name string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -198,11 +199,11 @@ func (c *copying) copyArchive(from, name string) error {
 	return c.addArchive(name, in, in)
 }
 
-// same says whether an archive is what is there.
+// same says whether the file at to has the content of an archive.
 func (c *copying) same(in io.Reader, to string) (bool, error) {
 	there, err := os.Open(to)
 	if err != nil {
-		return false, nil //nolint:nilerr // writing it will say what is wrong
+		return false, nil //nolint:nilerr // writing it will report the error
 	}
 	same, err := sameContent(c.interruptible, in, there)
 	_ = there.Close()
@@ -212,7 +213,7 @@ func (c *copying) same(in io.Reader, to string) (bool, error) {
 	return same, err
 }
 
-// addArchive adds an archive, which never changes, unless it is there.
+// addArchive adds an archive, which never changes, unless it is there already.
 func (c *copying) addArchive(name string, in io.Reader, like *os.File) error {
 	to := filepath.Join(archiveFolder(c.target), name)
 	if err := makeFolder(filepath.Dir(to)); err != nil {
@@ -227,7 +228,7 @@ func (c *copying) addArchive(name string, in io.Reader, like *os.File) error {
 		return err
 	}
 	_, before := os.Stat(to)
-	if before == nil && like == nil { // that it is there is seen only now
+	if before == nil && like == nil { // only now is it known to be there
 		if _, err := w.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
@@ -289,14 +290,15 @@ func (i *interruptible) Write(b []byte) (int, error) {
 	return i.w.Write(b)
 }
 
-// A replacement is a file that is written beside its place.
+// A replacement is a file that is written beside its target.
 type replacement struct {
 	*os.File
 	name, target string
 	placed       bool
 }
 
-// newReplacement creates one with the permissions of the file like, if that is not nil.
+// newReplacement creates a replacement with the permissions of the file like, if that
+// is not nil.
 func newReplacement(target, infix string, like *os.File) (*replacement, error) {
 	name := target + infix + rand.Text()[:10]
 	f, err := openRegular(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
@@ -327,7 +329,7 @@ func (w *replacement) seal() error {
 	return nil
 }
 
-// place puts the sealed file in its place.
+// place moves the sealed file to its target.
 func (w *replacement) place(replace bool) error {
 	if err := placeFile(w.name, w.target, replace); err != nil {
 		return err
@@ -336,13 +338,14 @@ func (w *replacement) place(replace bool) error {
 	return syncDir(filepath.Dir(w.target))
 }
 
-// placeFile gives a file its name, and takes it from another one only to replace it.
+// placeFile renames a file to target; an existing target is only replaced if replace is
+// set.
 func placeFile(name, target string, replace bool) error {
 	var err error
 	if replace {
 		err = os.Rename(name, target)
 	} else {
-		if err = os.Link(name, target); err == nil { // a file that came meanwhile stays
+		if err = os.Link(name, target); err == nil { // a file that appeared meanwhile stays
 			return os.Remove(name)
 		}
 		if errors.Is(err, fs.ErrExist) {

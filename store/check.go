@@ -20,15 +20,15 @@ import (
 type Finding struct {
 	// What says what is wrong, and where.
 	What string `json:"what"`
-	// Repairable says that Repair should put it right: it concerns what follows
-	// from the log and not the log itself.
+	// Repairable says that Repair should fix it: it concerns what is derived from the
+	// log, not the log itself.
 	Repairable bool `json:"repairable"`
 }
 
 // maxFindings is how many findings a report lists; the others are counted.
 const maxFindings = 100
 
-// A Report says what Check looked at and what it found.
+// A Report says what Check read and what it found.
 type Report struct {
 	Path string `json:"path"`
 	// Format is the version of the file's format, 0 if it cannot be read.
@@ -43,11 +43,11 @@ type Report struct {
 	// Bytes is the size of the file.
 	Bytes   int64         `json:"bytes"`
 	Elapsed time.Duration `json:"elapsed_ns"`
-	// Archives are the reports on the archives of the store, and Lost and Wrong
-	// count theirs as well.
+	// Archives are the reports on the archives of the store; Lost and Wrong include
+	// their counts.
 	Archives []Report `json:"archives,omitempty"`
 	// Findings lists what is wrong, the first hundred; Wrong counts all of it,
-	// and Lost those that Repair cannot put right.
+	// and Lost those that Repair cannot fix.
 	Findings []Finding `json:"findings"`
 	Wrong    int       `json:"wrong"`
 	Lost     int       `json:"lost"`
@@ -56,7 +56,7 @@ type Report struct {
 // OK says that nothing is wrong.
 func (r Report) OK() bool { return r.Wrong == 0 }
 
-// Err is nil when nothing is wrong, and otherwise an ErrCorrupt that tells the first
+// Err is nil when nothing is wrong, and otherwise an ErrCorrupt with the first
 // finding and what to do.
 func (r Report) Err() error {
 	if r.OK() {
@@ -69,7 +69,7 @@ func (r Report) Err() error {
 	return located{fmt.Errorf("store %s: %w: %s%s: %s", r.Path, ErrCorrupt, r.Findings[0].What, more, r.Advice())}
 }
 
-// Advice says in a few words what to do about what was found; it is empty when nothing is wrong.
+// Advice says in a few words what to do about the findings; it is empty when nothing is wrong.
 func (r Report) Advice() string {
 	switch {
 	case r.OK():
@@ -90,7 +90,7 @@ func (r *Report) found(repairable bool, format string, args ...any) {
 	}
 }
 
-// text is the message of an error without the word that all findings share.
+// text is the message of an error without the prefix that all findings share.
 func text(err error) string {
 	s := err.Error()
 	if prefix := ErrCorrupt.Error() + ": "; errors.Is(err, ErrCorrupt) {
@@ -101,11 +101,11 @@ func text(err error) string {
 
 // Check reads the whole file: every page, the checksum and the fields of every
 // event and payload, the sequence of the log, that every result has its
-// proposal and every parent came before its child; and it derives every entry of the indexes
-// from the log and compares. Memory does not grow with the log, but for one bit per event
-// and per page and a summary per campaign, and what bbolt needs to check itself. Append waits meanwhile.
+// proposal and every parent came before its child. It also derives every entry of the indexes from
+// the log and compares. Memory does not grow with the log, except for one bit per event and per
+// page, a summary per campaign, and what bbolt needs to check itself. Append waits meanwhile.
 //
-// What is wrong is in the Report; the error is for what kept Check from looking.
+// The Report says what is wrong; the error is for what prevented Check from reading.
 func (s *Store) Check() (Report, error) {
 	s.commitMu.Lock()
 	defer s.commitMu.Unlock()
@@ -120,7 +120,7 @@ func (s *Store) Check() (Report, error) {
 }
 
 // Check is Store.Check for a file that is not open, or too damaged to be opened.
-// It waits as Open does when a process writes the store.
+// Like Open, it waits when a process writes the store.
 func Check(path string, o Options) (Report, error) {
 	c, err := check(path, o)
 	if err != nil {
@@ -145,7 +145,7 @@ func check(path string, o Options) (*checker, error) {
 	if err != nil {
 		return nil, wrapPath(path, err)
 	}
-	// A store that opens is checked in full, another one as far as possible.
+	// A store that opens is checked in full, others as far as possible.
 	s, err := openFile(path, f, true)
 	switch {
 	case err == nil:
@@ -169,11 +169,11 @@ type checker struct {
 	*Report
 	pager     *pager
 	trees     map[string]tree
-	campaigns map[uint64]*campaignRecord // as the log has them
+	campaigns map[uint64]*campaignRecord // from the log
 	detailed  bitmap                     // events that have payloads
 
-	// What the file says of archives.
-	last    uint64 // the largest Seq that was given when the newest campaign was archived
+	// What the file says about archives.
+	last    uint64 // the largest Seq assigned when the newest campaign was archived
 	of      string // the store whose archive it is
 	moved   map[uint64]moved
 	heads   map[uint64]heads
@@ -222,7 +222,7 @@ func checkFile(path string, f *os.File, s *Store) (_ *checker, err error) {
 	sound := c.pages()
 	c.archiving()
 	if sound && s != nil {
-		// Every page that bbolt can come to makes sense.
+		// Every page that bbolt can reach is valid.
 		err = s.view(func(tx *bolt.Tx) error {
 			c.bolt(tx)
 			against := &comparer{store: s, tx: tx, checker: c, index: newIndexer(tx), winners: map[string]bool{}, finalists: map[string]bool{}}
@@ -242,12 +242,12 @@ func checkFile(path string, f *os.File, s *Store) (_ *checker, err error) {
 	return c, err
 }
 
-// isTruth says whether damage to that part of the file cannot be put right.
+// isTruth says whether damage to that part of the file cannot be repaired.
 func isTruth(part string) bool {
 	return part == partRoot || slices.ContainsFunc(slices.Concat(bucketsTruth, bucketsMoved), func(b []byte) bool { return string(b) == part })
 }
 
-// pages looks at the pages of the file.
+// pages checks the pages of the file.
 func (c *checker) pages() (sound bool) {
 	sound = true
 	if err := c.pager.reserve; err != nil {
@@ -281,7 +281,7 @@ func (c *checker) pages() (sound bool) {
 	return sound
 }
 
-// archiving reads what the file says of campaigns in archives, or as an archive.
+// archiving reads what the file says about campaigns in archives, or as an archive.
 func (c *checker) archiving() {
 	c.moved, c.heads, c.spans = map[uint64]moved{}, map[uint64]heads{}, map[uint64]spans{}
 	each := func(bucket []byte, f func(no uint64, v []byte) error) {
@@ -339,10 +339,10 @@ func (c *checker) expected(from, to uint64) spans {
 	return c.gone.without(from, to)
 }
 
-// elsewhere says whether an event belongs into another file.
+// elsewhere says whether an event belongs in another file.
 func (c *checker) elsewhere(seq uint64) bool { return c.gone.has(seq) != (c.of != "") }
 
-// archives looks at the archives of the store, and at what it says of them.
+// archives checks the archives of the store, and what the store says about them.
 func (c *checker) archives() {
 	byName := map[string][]uint64{}
 	for no, m := range c.moved {
@@ -362,7 +362,7 @@ func (c *checker) archives() {
 		}
 		for _, no := range byName[name] {
 			if !a.OK() {
-				break // its summaries are made of what was found
+				break // its summaries are derived from the findings above
 			}
 			rec := a.campaigns[no]
 			if a.of == "" || rec == nil || !bytes.Equal(rec.encode(no), c.heads[no].summary) || !slices.Equal(a.spans[no], c.spans[no]) {
@@ -380,7 +380,7 @@ func (c *checker) archives() {
 	}
 }
 
-// bolt has bbolt check its own structure.
+// bolt makes bbolt check its own structure.
 func (c *checker) bolt(tx *bolt.Tx) {
 	// It reads every page through the map, in a goroutine of its own.
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -398,15 +398,15 @@ func (c *checker) bolt(tx *bolt.Tx) {
 	}
 }
 
-// scan goes through a bucket, whose pages were looked at already.
+// scan goes through a bucket, whose pages are already checked.
 func (c *checker) scan(bucket []byte, entry func(k, v []byte)) {
 	if t, ok := c.trees[string(bucket)]; ok {
 		c.pager.scan(t, entry, func(error) {})
 	}
 }
 
-// log goes through the events. compare is called with every sound one and
-// returns what it says of earlier ones; it may be nil.
+// log goes through the events. compare is called with every sound event and returns
+// what it says about earlier ones; it may be nil.
 func (c *checker) log(compare func(e *Event, campaign uint64) related) {
 	names := map[string]bool{}
 	var last uint64
@@ -522,9 +522,9 @@ func (c *checker) payloads() {
 	}
 }
 
-// A comparer derives index entries from events and looks for them. It states
-// what the indexes mean a second time, apart from the indexer that writes them.
-// Entries that should not be there show in the counts.
+// A comparer derives index entries from events and looks for them. It is a second
+// definition of the indexes, independent of the indexer that writes them. The counts
+// reveal entries that should not be there.
 type comparer struct {
 	*checker
 	store                            *Store
@@ -536,7 +536,7 @@ type comparer struct {
 	winners, finalists               map[string]bool
 }
 
-// find looks a candidate up that an event names.
+// find looks up a candidate that an event names.
 func (c *comparer) find(e *Event, id string, campaign uint64) (candidateRecord, bool) {
 	r, ok, err := c.index.candidate(id)
 	switch {
@@ -552,7 +552,7 @@ func (c *comparer) find(e *Event, id string, campaign uint64) (candidateRecord, 
 	return r, false
 }
 
-// parent looks the first asked of a parent up, which may be in another file.
+// parent looks up the first asked of a parent, which may be in another file.
 func (c *comparer) parent(e *Event, id string) (uint64, bool) {
 	if c.index.foreign != nil {
 		if v := c.index.foreign.Get([]byte(id)); v != nil {
@@ -638,7 +638,7 @@ func (c *comparer) event(e *Event, no uint64) (of related) {
 			}
 		}
 		if r.result() != e.Seq {
-			break // a second measurement stands in its place
+			break // a second measurement has replaced it
 		}
 		index(r.correct == (t.Verdict == correct), "the index of candidate %s is wrong", t.Candidate)
 		if t.Verdict == correct {
@@ -674,10 +674,10 @@ func (c *comparer) event(e *Event, no uint64) (of related) {
 	return of
 }
 
-// counts looks for entries that nothing in the log asks for.
+// counts looks for entries that do not follow from the log.
 func (c *comparer) counts() {
 	if c.damaged {
-		return // then the right number is unknown
+		return // the right number is then unknown
 	}
 	want := func(what string, got, want int) {
 		if got != want {
@@ -741,21 +741,21 @@ func (c *comparer) counts() {
 	want("campaigns", n, len(c.campaigns))
 }
 
-// Transactions of a repair are as large as memory allows comfortably.
+// Transactions of a repair are as large as fits comfortably in memory.
 const (
 	repairEvents = 20_000
 	repairBytes  = 32 << 20
 )
 
-// Repair writes the store anew: the log as it is, and indexes made from it. The
-// new file takes the place of the old one at the end, in one step; until then, and
-// when anything fails, the old one is untouched. As much room again as the store
-// has is needed beside it. The file is compact afterwards.
+// Repair rewrites the store: the log unchanged, and indexes made from it. The new file
+// replaces the old one at the end, in one step; until then, and when anything fails,
+// the old one is untouched. It needs as much free space beside the store as the store
+// takes. The file is compact afterwards.
 //
-// Events whose records are damaged are kept as they are, and are not indexed. A store in
-// which pages of the log cannot be read is not repaired: that would lose what a better tool may
-// yet read; the error is ErrCorrupt. The report is that of Check, afterwards. No
-// process may have the store open: ErrLocked.
+// Events with damaged records are kept unchanged, and are not indexed. A store in which pages
+// of the log cannot be read is not repaired, since that would lose what a better tool may still
+// read; the error is ErrCorrupt. The report is that of Check, afterwards. If a process has the
+// store open, the error is ErrLocked.
 func Repair(path string, o Options) (Report, error) {
 	o.ReadOnly, o.MustExist = false, true
 	f, err := openLocked(path, o)
@@ -787,7 +787,7 @@ func Repair(path string, o Options) (Report, error) {
 			rep, err = Check(path, o)
 		}
 	}
-	// What is wrong still, is wrong with the log.
+	// What is still wrong is in the log itself.
 	for i := range rep.Findings {
 		rep.Findings[i].Repairable = false
 	}
@@ -811,7 +811,7 @@ func repair(path string, f *os.File) (err error) {
 	}
 	c.scan(bucketMeta, func(k, v []byte) {
 		if bytes.Equal(k, keyFormat) && errors.Is(checkFormat(v), ErrVersion) {
-			err = checkFormat(v) // its events are not all known here
+			err = checkFormat(v) // some of its events are unknown here
 		}
 	})
 	if err != nil {
@@ -874,7 +874,7 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// A record is an entry of the log as it is in the file.
+// A record is an entry of the log, as in the file.
 type record struct{ k, v []byte }
 
 // rewrite copies the log into s and indexes it.
@@ -918,8 +918,8 @@ func (c *checker) rewrite(s *Store) error {
 	return c.copy(s, bucketDetails, nil)
 }
 
-// rewriteArchiving copies what the file says of archives. What is left of campaigns that
-// are there is not copied.
+// rewriteArchiving copies what the file says about archives, without the remains of
+// archived campaigns.
 func (c *checker) rewriteArchiving(s *Store) error {
 	if err := s.update(func(tx *bolt.Tx) error {
 		if err := raiseFormat(tx.Bucket(bucketMeta), formatArchives); err != nil {

@@ -52,10 +52,10 @@ const (
 
 	// compressFrom is the size below which DEFLATE rarely gains.
 	compressFrom = 192
-	// maxDetail bounds the payloads of one event. Nothing near it is expected;
-	// it keeps a forged length from asking for all memory.
+	// maxDetail bounds the payloads of one event. It is far above what is expected, and
+	// keeps a forged length from allocating all memory.
 	maxDetail = 256 << 20
-	// trustedDetail is how much is allocated before it is seen that there is so much.
+	// trustedDetail is how much is allocated before the length is known to be true.
 	trustedDetail = 64 << 10
 	// maxID bounds ids and keys of results, maxText any other string.
 	maxID   = 256
@@ -75,7 +75,7 @@ var kindNames = func() (names [10]Kind) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum covers the key as well, so that a record in another's place is found.
+// checksum covers the key as well, to detect a record under another's key.
 func checksum(seq uint64, b []byte) uint32 {
 	var key [8]byte
 	binary.BigEndian.PutUint64(key[:], seq)
@@ -104,8 +104,8 @@ func unseal(seq uint64, b []byte) ([]byte, error) {
 	return body[1:], nil
 }
 
-// versionOf is the version of an event's record, and the format that a store with such a
-// record has at least.
+// versionOf is the version of an event's record, and the lowest format of a store with
+// such a record.
 func versionOf(e *Event) byte {
 	switch {
 	case e.Kind == KindMeasured:
@@ -271,7 +271,7 @@ func hasDetail(e *Event) bool {
 	return first != nil && len(*first) > 0 || second != nil && len(*second) > 0
 }
 
-// encodeDetail makes the record of an event's payloads but for the checksum,
+// encodeDetail makes the record of an event's payloads without the checksum,
 // or returns nil when there are none.
 func encodeDetail(e *Event) ([]byte, error) {
 	if !hasDetail(e) {
@@ -301,8 +301,8 @@ func encodeDetail(e *Event) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// decodeDetail puts the payloads that encodeDetail encoded, now with their
-// checksum, back into e.
+// decodeDetail decodes into e the payloads that encodeDetail encoded, now with their
+// checksum.
 func decodeDetail(e *Event, b []byte) error {
 	raw, err := inflateDetail(e.Seq, b)
 	if err != nil {
@@ -372,7 +372,7 @@ func inflateDetail(seq uint64, b []byte) ([]byte, error) {
 	}
 }
 
-// Writers and readers of DEFLATE are large; they are used again.
+// Writers and readers of DEFLATE are large, so they are reused.
 var (
 	deflaters = sync.Pool{New: func() any {
 		w, err := flate.NewWriter(nil, flate.BestSpeed)
@@ -403,7 +403,7 @@ func appendID(b []byte, s string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s))+1) // 2*(len/2)+1
 	n := len(b)
 	b = append(b, s[:len(s)/2]...)
-	_, _ = hex.Decode(b[n:], []byte(s)) // isHex has looked
+	_, _ = hex.Decode(b[n:], []byte(s)) // isHex has checked it
 	return b
 }
 
@@ -424,7 +424,7 @@ func appendIDs(b []byte, ids []string) []byte {
 	return b
 }
 
-// appendFloats writes a byte that says which are not +0, and those.
+// appendFloats writes a byte that says which floats are not +0, and then those floats.
 func appendFloats(b []byte, fs ...float64) []byte {
 	at := len(b)
 	b = append(b, 0)
@@ -437,8 +437,8 @@ func appendFloats(b []byte, fs ...float64) []byte {
 	return b
 }
 
-// A decoder reads fields until one is wrong; then every read gives zero and err
-// says what was wrong first.
+// A decoder reads fields until one is wrong; after that every read returns zero, and
+// err says what was wrong first.
 type decoder struct {
 	b   []byte
 	err error

@@ -12,7 +12,7 @@ import (
 // These errors can be returned when a store is opened. A file that is missing
 // or may not be read gives [io/fs.ErrNotExist] or [io/fs.ErrPermission].
 var (
-	// ErrLocked is returned when another process has the store and did not
+	// ErrLocked is returned when another process has the store open and did not
 	// release it within Options.Timeout.
 	ErrLocked = errors.New("in use by another process")
 
@@ -43,12 +43,12 @@ var (
 	ErrInvalid = errors.New("refused")
 
 	// ErrFull is returned when the disk, the quota or the process's file size
-	// limit is reached. None of the events of that call was kept; the
+	// limit is reached. None of the events of that call was kept. The
 	// store stays readable, and Append may be called again when there is room.
 	ErrFull = errors.New("out of space")
 
-	// ErrFailed is returned when an earlier write failed in such a way that it
-	// is not known what reached the disk. Open the store again.
+	// ErrFailed is returned when an earlier write failed and it is not known what
+	// reached the disk. Open the store again.
 	ErrFailed = errors.New("an earlier write failed")
 )
 
@@ -66,10 +66,10 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
-// wrap names the store in an error and says what to do about it, once.
+// wrap adds to an error the store's name and what to do, once.
 func (s *Store) wrap(err error) error { return wrapPath(s.path, err) }
 
-// located marks errors that name their store already.
+// located marks errors that already name their store.
 type located struct{ error }
 
 func (l located) Unwrap() error { return l.error }
@@ -105,7 +105,7 @@ func spaceError(err error) error {
 	return nil
 }
 
-// writeError gives a failed commit its name. sticky says that what reached the
+// writeError classifies the error of a failed commit. sticky says that what reached the
 // disk is unknown: after a failed sync the kernel may have dropped the pages
 // and report success the next time.
 func writeError(err error) (_ error, sticky bool) {

@@ -20,7 +20,7 @@ const (
 	// KindMeasured: a candidate was measured a second time, because the machine
 	// disturbed the first measurement. The search is never told.
 	KindMeasured Kind = "measured"
-	// KindAttempt: a candidate runs alone, because evotune ended
+	// KindAttempt: a candidate runs alone because evotune ended
 	// while it was in flight, or such a run ended without a result.
 	KindAttempt Kind = "attempt"
 )
@@ -40,7 +40,7 @@ type Event struct {
 	Told    *Told    `json:"told,omitempty"`
 	Finals  *Finals  `json:"finals,omitempty"`
 	Note    *Note    `json:"note,omitempty"`
-	// Measured replaces the result in queries. Its Index is that of the proposal.
+	// Measured replaces the result in queries. Its Index is the proposal's.
 	Measured *Told    `json:"measured,omitempty"`
 	Attempt  *Attempt `json:"attempt,omitempty"`
 }
@@ -61,7 +61,7 @@ type Started struct {
 	Device   string   `json:"device"` // fingerprint
 	Name     string   `json:"device_name"`
 	Strategy string   `json:"strategy"`
-	// SearchVersion is the version of the search that walked the path.
+	// SearchVersion is the version of the search's path.
 	SearchVersion int   `json:"search_version"`
 	Seed          int64 `json:"seed"`
 	// Config is the campaign's whole configuration, opaque to the store.
@@ -81,7 +81,7 @@ type Asked struct {
 	Parents  []string `json:"parents,omitempty"` // candidates
 }
 
-// Told records a result that was told to the search.
+// Told records a result that the search was told.
 type Told struct {
 	Index     int    `json:"index"`
 	Candidate string `json:"candidate"`
@@ -106,8 +106,8 @@ type Finals struct {
 	MedianNS    float64 `json:"median_ns,omitempty"`
 	BaselineNS  float64 `json:"baseline_ns,omitempty"`
 	Significant bool    `json:"significant"`
-	// Slower says by how much more of its usual time the baseline took than in the search:
-	// 0.2 is 20%. It is 0 where that is nothing unusual.
+	// Slower says by how much longer the baseline took than in the search: 0.2 is 20%. It
+	// is 0 if the difference is usual.
 	Slower float64 `json:"slower,omitempty"`
 	// Finalists lists every candidate of the finals, and Detail the
 	// evaluator's account of them.
@@ -115,9 +115,9 @@ type Finals struct {
 	Detail    json.RawMessage `json:"detail,omitempty"`
 }
 
-// Attempt records that a candidate enters a stage alone, before it does, or how
-// that ended; or what became of it on a host that was not the one whose result counts. A result ends an attempt as well, and so does a stop of the campaign;
-// one that nothing ends has ended the process that made it.
+// Attempt records that a candidate is about to enter a stage alone, or how that ended, or what
+// happened to it on a host other than the one whose result counts. A result also ends an attempt,
+// and so does a stop of the campaign. An attempt without an end ended the process that made it.
 type Attempt struct {
 	Index     int    `json:"index"` // of the proposal
 	Candidate string `json:"candidate"`
@@ -125,14 +125,14 @@ type Attempt struct {
 	Stage string `json:"stage,omitempty"`
 	// End is empty when the attempt begins.
 	End string `json:"end,omitempty"`
-	// Detail is there when the attempt was made on another host: which one, and what is known of
-	// it, opaque to the store.
+	// Detail is set when the attempt was made on another host: which one, and what is known
+	// about it, opaque to the store.
 	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
-// The reasons of resumptions that no process begins with: Continued ends a pause, in
-// which the campaign waited for the machine, NewBudget gives the campaign another budget
-// on its way, and InFinals begins the finals.
+// The reasons of resumptions within a running process: Continued ends a pause, in which
+// the campaign waited for the machine, NewBudget gives the running campaign another
+// budget, and InFinals begins the finals.
 const (
 	Continued = "continued"
 	NewBudget = "budget"

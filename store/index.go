@@ -26,7 +26,7 @@ var (
 	bucketKeys       = []byte("keys")       // first 8 bytes of SHA-256 of the content key, seq of the result -> nothing
 	bucketChildren   = []byte("children")   // first asked seq of the parent, asked seq of the child -> nothing
 
-	// What a store has from its first archive on; truth, too (see archive.go).
+	// What a store has from its first archive on. This is truth, too (see archive.go).
 	bucketArchived = []byte("archived") // seq of started -> name of the archive, newest event
 	bucketHeads    = []byte("heads")    // seq of started -> summary, and the events that it names
 	bucketSpans    = []byte("spans")    // seq of started -> seqs of all its events
@@ -50,7 +50,7 @@ func bucketsOf(format uint64) [][]byte {
 // correct is the one verdict that the store knows: it has a fitness.
 const correct = "correct"
 
-// A State says what the log last said of a campaign.
+// A State is a campaign's latest state in the log.
 type State string
 
 // The states. A campaign whose process was killed stays Running.
@@ -62,7 +62,7 @@ const (
 
 var states = [...]State{Running, Stopped, Finished}
 
-// A campaignRecord sums a campaign up. Sequence numbers are 0 where there is
+// A campaignRecord summarizes a campaign. Sequence numbers are 0 if there is
 // no such event.
 type campaignRecord struct {
 	id, kernel, device string
@@ -156,13 +156,13 @@ func (r *campaignRecord) count(verdict string, n int) {
 	}
 }
 
-// related is what an event says of earlier ones.
+// related is what an event says about earlier ones.
 type related struct {
 	winner uint64 // of finals: the result of the winner, or 0
 	was    string // of a measured event: the verdict that it replaces
 }
 
-// take brings the record up to an event that check has passed.
+// take updates the record with an event that check has passed.
 func (r *campaignRecord) take(e *Event, of related) {
 	r.last = e.Seq
 	switch e.Kind {
@@ -193,7 +193,7 @@ func (r *campaignRecord) take(e *Event, of related) {
 	}
 }
 
-// A candidateRecord says where the log has a candidate's events.
+// A candidateRecord says where a candidate's events are in the log.
 type candidateRecord struct {
 	born     uint64 // its first asked event: the key of the record
 	campaign uint64
@@ -210,7 +210,7 @@ type candidateRecord struct {
 // result is the event that has the result, or 0.
 func (r candidateRecord) result() uint64 { return cmp.Or(r.measured, r.told) }
 
-// provenIn says whether the campaign's record has it among its winners.
+// provenIn says whether it is among the winners in the campaign's record.
 func (r candidateRecord) provenIn(campaign *campaignRecord) bool {
 	return r.told != 0 && slices.Contains(campaign.winners, r.result())
 }
@@ -220,7 +220,7 @@ func (r candidateRecord) encode() []byte {
 	for _, v := range []uint64{r.campaign, r.asked, uint64(r.index), r.finals} {
 		b = binary.AppendUvarint(b, v)
 	}
-	// The result mostly comes later: the record must not grow then, its page
+	// The result usually comes later: the record must not grow then, since its page
 	// may be full.
 	b = binary.BigEndian.AppendUint64(b, r.told)
 	b = append(b, boolByte(r.correct)|boolByte(r.won)<<1|boolByte(r.measured != 0)<<2)
@@ -256,7 +256,7 @@ func decodeCandidate(born uint64, b []byte) (candidateRecord, error) {
 	return r, nil
 }
 
-// findCandidate looks a candidate up by its id.
+// findCandidate looks up a candidate by its id.
 func findCandidate(ids, candidates *bolt.Bucket, id string) (r candidateRecord, ok bool, err error) {
 	k := ids.Get([]byte(id))
 	if k == nil {
@@ -295,8 +295,8 @@ func childKey(parent, child uint64) []byte {
 	return binary.BigEndian.AppendUint64(seqKey(parent), child)
 }
 
-// An indexer brings the indexes up to the events it is given, in order, within
-// one transaction. Records of campaigns are written by flush.
+// An indexer updates the indexes with the events it is given, in order, within one
+// transaction. flush writes the records of campaigns.
 type indexer struct {
 	campaigns, names, ids, candidates, ranking, keys, children *bolt.Bucket
 
@@ -364,8 +364,8 @@ func (x *indexer) campaign(id string) (uint64, *campaignRecord, error) {
 }
 
 // apply checks an event against all before it and indexes it. It returns the
-// number of its campaign. An event that is refused leaves the indexes as they
-// were, but for the format: a repair keeps such events.
+// number of its campaign. A refused event leaves the indexes unchanged, except for the
+// format: a repair keeps such events.
 func (x *indexer) apply(e *Event) (campaign uint64, err error) {
 	if err := x.raiseFormat(e); err != nil {
 		return 0, err
@@ -428,7 +428,7 @@ func (x *indexer) parent(id string) (born uint64, here, ok bool, err error) {
 	if err != nil || x.foreign == nil {
 		return c.born, true, ok, err
 	}
-	if ok { // what is being removed is in its archive
+	if ok { // events that are being removed are in the archive
 		return c.born, x.archived.Get(seqKey(c.campaign)) == nil, true, nil
 	}
 	if v := x.foreign.Get([]byte(id)); v != nil {
@@ -516,7 +516,7 @@ func (x *indexer) rank(c candidateRecord, t *Told, seq uint64) error {
 	return x.put(c)
 }
 
-// measured puts a second measurement in the place of the result, and returns the
+// measured replaces the result by a second measurement, and returns the
 // verdict that it replaces.
 func (x *indexer) measured(e *Event, no uint64) (was string, err error) {
 	t := e.Measured
@@ -546,7 +546,8 @@ func (x *indexer) measured(e *Event, no uint64) (was string, err error) {
 	return told.Told.Verdict, x.rank(c, t, e.Seq)
 }
 
-// attempt changes no index: it must be of a proposal of the campaign.
+// attempt changes no index. It checks that the attempt is for a proposal of the
+// campaign.
 func (x *indexer) attempt(e *Event, no uint64) error {
 	a := e.Attempt
 	c, err := x.member(a.Candidate, e, no)
@@ -556,12 +557,12 @@ func (x *indexer) attempt(e *Event, no uint64) error {
 	return err
 }
 
-// raiseFormat gives the store the format that an event needs.
+// raiseFormat raises the store's format to the one that an event needs.
 func (x *indexer) raiseFormat(e *Event) error {
 	return raiseFormat(x.meta, uint64(versionOf(e)))
 }
 
-// raiseFormat gives a store at least a format, and the buckets of it.
+// raiseFormat raises a store to at least a format, and creates its buckets.
 func raiseFormat(meta *bolt.Bucket, needs uint64) error {
 	if needs == formatPlain || formatOf(meta) >= needs {
 		return nil
@@ -574,19 +575,19 @@ func raiseFormat(meta *bolt.Bucket, needs uint64) error {
 	return meta.Put(keyFormat, binary.AppendUvarint(nil, needs))
 }
 
-// formatOf is the format that is noted in a store, 0 for none.
+// formatOf is the format that a store records, 0 for none.
 func formatOf(meta *bolt.Bucket) uint64 {
 	v, _ := binary.Uvarint(meta.Get(keyFormat))
 	return v
 }
 
-// disagree is the error of an index that does not say what the log says.
+// disagree is the error of an index that does not match the log.
 func disagree(format string, args ...any) error {
 	return corrupt("an index disagrees with the log: %s", fmt.Sprintf(format, args...))
 }
 
 // eventAt reads an event of one of these kinds, any if there are none, as decodeEvent
-// gives it.
+// returns it.
 func eventAt(events *bolt.Bucket, seq uint64, kinds ...Kind) (e Event, campaign uint64, detail bool, err error) {
 	return parseEvent(seq, events.Get(seqKey(seq)), kinds...)
 }
@@ -650,7 +651,7 @@ func (x *indexer) flush() error {
 	return nil
 }
 
-// validate looks at what can be said of an event by itself.
+// validate checks what can be checked of an event by itself.
 func validate(e *Event) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s event of campaign %q: %s", ErrInvalid, e.Kind, e.Campaign, fmt.Sprintf(format, args...))

@@ -8,10 +8,10 @@ import (
 )
 
 // lock leaves locking to bbolt, which knows how to do it on this system; the
-// look at the file before that is then not protected from a writer.
+// check of the file before that is then not protected from a writer.
 func lock(*os.File, bool, time.Duration) error { return nil }
 
 func unlock(*os.File) {}
 
-// canMap says no: a map may make the file as long as itself.
+// canMap returns false: a map may make the file as long as itself.
 func canMap(*os.File, int64) bool { return false }

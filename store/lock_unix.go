@@ -13,7 +13,7 @@ import (
 const lockPoll = 10 * time.Millisecond
 
 // lock takes the same advisory lock that bbolt takes, on the same open file, so
-// that the file can be looked at before bbolt maps it. bbolt's own attempt then
+// that the file can be checked before bbolt maps it. bbolt's own attempt then
 // succeeds at once.
 func lock(f *os.File, shared bool, timeout time.Duration) error {
 	how := syscall.LOCK_EX
@@ -37,8 +37,8 @@ func lock(f *os.File, shared bool, timeout time.Duration) error {
 	}
 }
 
-// canMap says whether so much of a file can be mapped, more than it has. A limit on the
-// address space may forbid it.
+// canMap says whether size bytes of a file can be mapped, more than it has. A limit on
+// the address space may forbid it.
 func canMap(f *os.File, size int64) bool {
 	b, err := syscall.Mmap(int(f.Fd()), 0, int(size), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {
@@ -47,6 +47,6 @@ func canMap(f *os.File, size int64) bool {
 	return syscall.Munmap(b) == nil
 }
 
-// unlock gives the lock back although the file may stay mapped: a map keeps the
+// unlock releases the lock even if the file stays mapped: a map keeps the
 // open file alive, and with it the lock, after f is closed.
 func unlock(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -18,18 +18,18 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// ErrDiffer is returned by Merge when two stores tell different things of one
-// campaign. The message names both and where they part.
+// ErrDiffer is returned by Merge when two stores have different logs of one campaign.
+// The message names both and where they differ.
 var ErrDiffer = errors.New("stores differ")
 
 // Merged says what Merge did.
 type Merged struct {
 	Path string `json:"path"`
-	// Campaigns has one row per campaign that the destination now has, by id.
+	// Campaigns has one row per campaign of the destination, by id.
 	Campaigns []MergedCampaign `json:"campaigns"`
-	// Changed is false when the destination had everything: it was not touched.
+	// Changed is false when the destination had everything and was not touched.
 	Changed bool `json:"changed"`
-	// Report is that of Check on what the destination now is.
+	// Report is the result of Check on the new destination.
 	Report Report `json:"report"`
 }
 
@@ -37,7 +37,7 @@ type Merged struct {
 type MergedCampaign struct {
 	ID     string `json:"id"`
 	Change Change `json:"change"`
-	// From is the store that its log was taken from.
+	// From is the store that the campaign's log was taken from.
 	From string `json:"from"`
 }
 
@@ -51,21 +51,21 @@ const (
 	Extended Change = "extended" // the destination had a beginning of it
 )
 
-// Merge brings the campaigns of several stores together in one. The destination is
-// another store, whose campaigns are kept, or a new file. A campaign that several
-// stores have is taken once, from the one that has most of it; logs of which
-// neither is a beginning of the other give ErrDiffer. Damage anywhere gives
-// ErrCorrupt: every store is checked first.
+// Merge merges the campaigns of several stores into one. The destination is another
+// store, whose campaigns are kept, or a new file. A campaign that several stores have
+// is taken once, from the one that has most of it; two logs give ErrDiffer unless one
+// is a beginning of the other. Damage anywhere gives ErrCorrupt: every store is checked
+// first.
 //
-// Events keep their times and their order within a campaign. Those of several are put in
-// the order of their times, with parents before their children whatever
-// the clocks of their machines said, and numbered anew: the log that results does not
+// Events keep their times and their order within a campaign. Events of different
+// campaigns are sorted by time, with parents before their children whatever the clocks
+// of their machines said, and numbered anew. So the resulting log does not
 // depend on the order in which stores are given or merged.
 //
-// The new file is written beside the destination, checked, and takes its place
-// in one step; until then, and when anything fails, the destination is as it
-// was. A merge that is killed leaves a file "INTO.merge-*", which can be deleted. No
-// process may write one of the stores, nor have the destination open: ErrLocked.
+// The new file is written beside the destination, checked, and replaces it in one step;
+// until then, and when anything fails, the destination is unchanged. A killed merge
+// leaves a file "INTO.merge-*", which can be deleted. If a process writes one of the
+// stores, or has the destination open, the error is ErrLocked.
 func Merge(ctx context.Context, into string, from []string, o Options) (Merged, error) {
 	m := merger{ctx: ctx, into: into, options: o, taken: map[string]*source{}}
 	defer m.close()
@@ -81,7 +81,7 @@ type merger struct {
 	into    string
 	options Options
 	stores  []*Store
-	target  *Store // the destination as it is; nil when it is new
+	target  *Store // the existing destination; nil when it is new
 	taken   map[string]*source
 }
 
@@ -152,7 +152,7 @@ func (m *merger) merge(from []string) (Merged, error) {
 	return out, err
 }
 
-// open opens the destination, if it is there, and the stores, each file once.
+// open opens the destination, if it exists, and the stores, each file once.
 func (m *merger) open(from []string) error {
 	var seen []fs.FileInfo
 	add := func(path string, o Options) (*Store, error) {
@@ -198,7 +198,7 @@ func (m *merger) sources() []*source {
 	return out
 }
 
-// take notes where a campaign is, and compares when it is elsewhere as well.
+// take notes where a campaign is, and compares logs if another store has it, too.
 func (m *merger) take(c *source) error {
 	old := m.taken[c.id]
 	if old == nil {
@@ -268,7 +268,7 @@ func (m *merger) write() (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	defer os.Remove(name) //nolint:errcheck // it is gone when it was put in place
+	defer os.Remove(name) //nolint:errcheck // it no longer exists once it is in place
 	if err := m.fill(&Store{path: name, file: tmp}); err != nil {
 		return Report{}, err
 	}
@@ -285,7 +285,7 @@ func (m *merger) write() (_ Report, err error) {
 		}
 		err = os.Rename(name, path)
 	} else {
-		err = os.Link(name, path) // a store that came meanwhile stays
+		err = os.Link(name, path) // a store that appeared meanwhile stays
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			err = os.Rename(name, path) // not every file system has links
 		}
@@ -323,7 +323,7 @@ func (m *merger) fill(s *Store) error {
 	return cmp.Or(err, s.shut())
 }
 
-// logs are the events of several campaigns, to be brought in order.
+// logs are the events of several campaigns, to be put in order.
 type logs struct {
 	ready   logHeap
 	waiting map[string][]*campaignLog // by the parent that they wait for
@@ -360,7 +360,7 @@ func (l *logs) stop() {
 	}
 }
 
-// append adds events in tx, as many as one transaction should have, and says
+// append adds events in tx, as many as one transaction should have, and reports
 // whether there are more.
 func (l *logs) append(s *Store, tx *bolt.Tx) (more bool, err error) {
 	a, err := newAppender(tx)
@@ -431,7 +431,7 @@ func (c *campaignLog) advance() error {
 	return nil
 }
 
-// missing is the first parent that was not asked for yet, or "".
+// missing is the first parent that has not been asked for yet, or "".
 func (a *appender) missing(parents []string) (string, error) {
 	for _, id := range parents {
 		_, ok, err := a.index.candidate(id)
@@ -442,7 +442,7 @@ func (a *appender) missing(parents []string) (string, error) {
 	return "", nil
 }
 
-// A logHeap has the log on top whose next event is the oldest.
+// A logHeap has at its top the log with the oldest next event.
 type logHeap []*campaignLog
 
 func (h logHeap) Len() int { return len(h) }

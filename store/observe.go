@@ -2,8 +2,9 @@ package store
 
 import "time"
 
-// Observe has f told how long each transaction of Append took until it was durable, or had
-// failed. It is called while the next one waits, so it must be quick. Nil ends it.
+// Observe sets a function that is told how long each transaction of Append took until it
+// was durable, or had failed. The next transaction waits for f, so f must be fast. Nil
+// removes it.
 func (s *Store) Observe(f func(commit time.Duration)) {
 	if f == nil {
 		s.observer.Store(nil)
@@ -18,7 +19,8 @@ func (s *Store) observe(began time.Time) {
 	}
 }
 
-// Writable says why nothing can be appended (any more); nil when it can, as far as is known.
+// Writable says why nothing can be appended (any more); nil if, as far as is known, Append
+// can succeed.
 func (s *Store) Writable() error {
 	if s.readOnly {
 		return s.wrap(ErrReadOnly)

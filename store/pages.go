@@ -13,9 +13,9 @@ import (
 
 // This file reads bbolt's pages without bbolt. bbolt trusts what it maps: a
 // damaged page can make it panic, fault, or recurse until the process dies.
-// So the pages that lead to others are looked at before bbolt sees the file,
-// and all pages when the store is checked. The reader uses pread, never the
-// map, and nothing it finds can make it fail other than by an error.
+// So the pages that lead to others are checked before bbolt sees the file, and all
+// pages when the store is checked. The reader uses pread, never the map, and whatever
+// it finds, it fails only with an error.
 //
 // The layout (bbolt 1.5, file version 2), integers in native byte order:
 //
@@ -45,7 +45,7 @@ const (
 	minPageSize   = 1 << 10
 	maxTreeHeight = 32
 
-	// Parts of the file that are not buckets, where they are reported.
+	// Names in reports for parts of the file that are not buckets.
 	partRoot = "the root"
 	partFree = "the list of free pages"
 )
@@ -94,7 +94,7 @@ type pager struct {
 }
 
 // openPager finds the newest good meta page. ErrNotStore means that the file
-// has nothing of a bbolt file.
+// does not look like a bbolt file.
 func openPager(r io.ReaderAt, size int64) (*pager, error) {
 	if size == 0 {
 		return nil, fmt.Errorf("%w: the file is empty", ErrNotStore)
@@ -161,7 +161,7 @@ func openPager(r io.ReaderAt, size int64) (*pager, error) {
 	return p, nil
 }
 
-// mark notes n pages from id on as used; it says no when one of them was used
+// mark marks n pages from id on as used; it returns false if one of them was used
 // already or does not exist.
 func (p *pager) mark(id, n uint64) bool {
 	if id < 2 || n > p.meta.unused || id > p.meta.unused-n {
@@ -176,7 +176,7 @@ func (p *pager) mark(id, n uint64) bool {
 	return true
 }
 
-// A page is one page with those that continue it.
+// A page is one page with its overflow pages.
 type page struct {
 	id       uint64
 	flags    uint16
@@ -293,7 +293,7 @@ type walker struct {
 	// entry is called for every entry of the leaves, in order. Without it and
 	// leaves the leaf pages are not read.
 	entry func(key, value []byte, bucket bool)
-	// bad is called for every page that is wrong; its entries are left out.
+	// bad is called for every bad page; its entries are left out.
 	bad func(error)
 	// leaves reads the leaves even without entry.
 	leaves bool
@@ -323,8 +323,8 @@ func (p *pager) walk(t tree, w walker) {
 	p.descend(t, w, t.root, height, nil, nil, make([][]byte, height+1))
 }
 
-// height finds how many branch pages lie above the leaves. bbolt keeps all leaves
-// at one depth.
+// height finds how many levels of branch pages are above the leaves. bbolt keeps all
+// leaves at one depth.
 func (p *pager) height(id uint64) (int, error) {
 	var buf []byte
 	for h := range maxTreeHeight {
@@ -352,7 +352,7 @@ func (p *pager) height(id uint64) (int, error) {
 func (p *pager) descend(t tree, w walker, id uint64, height int, low, high []byte, bufs [][]byte) {
 	bad := func(err error) { w.bad(fmt.Errorf("bucket %q: %w", t.name, err)) }
 	if height == 0 && w.entry == nil && !w.leaves {
-		// What the leaf holds is not asked for.
+		// The content of the leaf is not needed.
 		if !p.mark(id, 1) {
 			bad(corrupt("page %d is used twice or does not exist", id))
 		}
@@ -407,7 +407,7 @@ func (p *pager) descend(t tree, w walker, id uint64, height int, low, high []byt
 // leaf visits the entries of a leaf page.
 func (w walker) leaf(name string, g *page, low, high []byte) {
 	var last []byte
-	// Look at the whole page before any entry is believed.
+	// Check the whole page before trusting any entry.
 	for i := range g.count {
 		key, _, _, ok := g.leaf(i)
 		if !ok {
@@ -430,7 +430,7 @@ func (w walker) leaf(name string, g *page, low, high []byte) {
 	}
 }
 
-// free looks at the list of free pages: bbolt would overwrite what it names.
+// free checks the list of free pages: bbolt would overwrite the pages in it.
 func (p *pager) free() error {
 	if p.meta.freelist == noFreelist {
 		return nil
@@ -464,7 +464,7 @@ func (p *pager) free() error {
 	return nil
 }
 
-// lost counts the pages that are neither used nor free, after all were walked.
+// lost counts the pages that are neither used nor free, after a walk over all of them.
 func (p *pager) lost() (n int) {
 	for id := uint64(2); id < p.meta.unused; id++ {
 		if p.seen[id/8]&(1<<(id%8)) == 0 {
@@ -474,9 +474,8 @@ func (p *pager) lost() (n int) {
 	return n
 }
 
-// inspect looks at all pages that lead to others, and at the leaves too when
-// leaves is set. It calls bad for everything that is wrong, with the name of the
-// bucket, partRoot or partFree.
+// inspect checks all pages that lead to others, and the leaves too if leaves is set. It
+// calls bad for every error, with the name of the bucket, partRoot or partFree.
 func (p *pager) inspect(leaves bool, bad func(bucket string, err error)) []tree {
 	clear(p.seen)
 	trees, err := p.trees()
@@ -498,7 +497,7 @@ func (p *pager) inspect(leaves bool, bad func(bucket string, err error)) []tree 
 		wrong = true
 		bad(partFree, err)
 	}
-	// What a damaged page led to was not reached.
+	// Pages below a damaged page were not reached.
 	if n := p.lost(); leaves && !wrong && n > 0 {
 		bad(partFree, corrupt("%d pages are neither used nor free", n))
 	}

@@ -16,14 +16,14 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// A Campaign is what the log says of one campaign.
+// A Campaign is what the log says about one campaign.
 type Campaign struct {
 	ID    string `json:"id"`
 	State State  `json:"state"`
 	// Reason is that of the newest stop or end; empty while Running.
 	Reason string `json:"reason,omitempty"`
-	// Started is how the campaign was started. Config and Description are
-	// filled in by Store.Campaign only.
+	// Started is how the campaign was started. Only Store.Campaign fills in Config and
+	// Description.
 	Started Started `json:"started"`
 	// StartedAt and LastAt are the times of the first and the newest event,
 	// First and Last their Seq.
@@ -37,18 +37,18 @@ type Campaign struct {
 	Verdicts  map[string]int `json:"verdicts"`
 	// Best is the correct result with the smallest fitness, the oldest of
 	// several; nil when there is none. Its Detail is not filled in. BestAgain says
-	// that it is of a second measurement.
+	// that it is from a second measurement.
 	Best      *Told `json:"best,omitempty"`
 	BestAgain bool  `json:"best_again,omitempty"`
-	// Finals is the newest comparison; nil when there was none. Its Detail is
-	// filled in by Store.Campaign only.
+	// Finals is the newest comparison; nil when there was none. Only Store.Campaign
+	// fills in its Detail.
 	Finals *Finals `json:"finals,omitempty"`
 	// Archive is the name of the archive that the campaign was moved to; empty while
-	// it is in the store's own file. One that was moved takes no more events.
+	// it is in the store's own file. A moved campaign takes no more events.
 	Archive string `json:"archive,omitempty"`
 }
 
-// A Candidate is what the log says of one candidate.
+// A Candidate is what the log says about one candidate.
 type Candidate struct {
 	ID       string `json:"id"`
 	Campaign string `json:"campaign"`
@@ -59,25 +59,24 @@ type Candidate struct {
 
 	Asked   Asked     `json:"asked"`
 	AskedAt time.Time `json:"asked_at"`
-	// AskedSeq and ToldSeq are the events of proposal and result; ToldSeq is 0
+	// AskedSeq and ToldSeq are the Seq of proposal and result; ToldSeq is 0
 	// without a result.
 	AskedSeq uint64 `json:"asked_seq"`
 	ToldSeq  uint64 `json:"told_seq,omitempty"`
-	// Told is nil while there is no result. Its Detail is filled in by
-	// Store.Candidate only.
+	// Told is nil while there is no result. Only Store.Candidate fills in its Detail.
 	Told   *Told     `json:"told,omitempty"`
 	ToldAt time.Time `json:"told_at,omitzero"`
-	// Again says that the result is that of a second measurement, because the
-	// machine disturbed the one that the search was told of.
+	// Again says that the result is from a second measurement, because the machine
+	// disturbed the one that the search was told.
 	Again bool `json:"again,omitempty"`
 
 	// Finalist says that the candidate was measured again in finals, and
 	// Proven that it won some finals of its campaign.
 	Finalist bool `json:"finalist"`
 	Proven   bool `json:"proven"`
-	// FinalsSeq is the newest finals it was in, or 0, and Finals that event. Its
-	// Detail is filled in by Store.Candidate, and everywhere for those that did not
-	// win: only there is what the finals measured of them.
+	// FinalsSeq is the newest finals it was in, or 0, and Finals that event.
+	// Store.Candidate fills in its Detail. For candidates that did not win, every query
+	// does: their measurements of the finals are only there.
 	FinalsSeq uint64  `json:"finals_seq,omitempty"`
 	Finals    *Finals `json:"finals,omitempty"`
 }
@@ -92,7 +91,7 @@ type reader struct {
 
 	records map[uint64]*campaignRecord
 	finals  map[uint64]*Finals // with their Detail
-	list    *movedList         // once it was asked for
+	list    *movedList         // once requested
 	others  map[string]*reader // of archives, by their names
 }
 
@@ -122,14 +121,14 @@ func query[T any](s *Store, f func(*reader) (T, error)) (T, error) {
 	return out, nil
 }
 
-// The indexes lead to events, and a campaign's record has a checksum as an event has.
-// What the other indexes say is held against the events that they lead to, here and
-// in the functions event, candidate, known and resulting below, so that a damaged
-// index gives an error and not a figure of something else. What an index lacks, only
-// Check finds.
+// The indexes lead to events, and a campaign's record has a checksum like an event's.
+// The content of the other indexes is compared with the events that they lead to, here
+// and in the functions event, candidate, known and resulting below, so that a damaged
+// index gives an error, not a wrong figure. Only Check finds missing entries of an
+// index.
 
 // event reads one event of these kinds, any if there are none, with its payloads if
-// it is to be full.
+// full is set.
 func (r *reader) event(seq uint64, full bool, kinds ...Kind) (Event, error) {
 	r.store.touch(r.tx, 1)
 	e, no, detail, err := eventAt(r.events, seq, kinds...)
@@ -140,7 +139,7 @@ func (r *reader) event(seq uint64, full bool, kinds ...Kind) (Event, error) {
 }
 
 // complete fills in what the record of an event does not have: the id of its
-// campaign and, if they are asked for, the payloads.
+// campaign and, if requested, the payloads.
 func (r *reader) complete(e *Event, no uint64, payloads bool) error {
 	if e.Kind != KindStarted {
 		rec, err := r.record(no)
@@ -184,7 +183,7 @@ func (r *reader) record(no uint64) (*campaignRecord, error) {
 	return rec, nil
 }
 
-// named finds a campaign by its whole id.
+// named finds a campaign by its full id.
 func (r *reader) named(id string) (no uint64, rec *campaignRecord, err error) {
 	v := r.names.Get([]byte(id))
 	if v == nil {
@@ -212,7 +211,7 @@ func (r *reader) numbers() (out []uint64, err error) {
 	return out, nil
 }
 
-// following lists the events that an index has behind a prefix of eight bytes.
+// following lists the events that an index has after a prefix of eight bytes.
 func following(b *bolt.Bucket, prefix []byte) (out []uint64) {
 	c := b.Cursor()
 	for k, _ := c.Seek(prefix); len(k) == 16 && bytes.HasPrefix(k, prefix); k, _ = c.Next() {
@@ -230,13 +229,13 @@ func resolve(what, id string, buckets ...*bolt.Bucket) (string, error) {
 		n := 0
 		for k, _ := c.Seek([]byte(id)); id != "" && k != nil && bytes.HasPrefix(k, []byte(id)) && n <= show; k, _ = c.Next() {
 			if len(k) == len(id) {
-				return id, nil // it is the whole id, and others are longer
+				return id, nil // it is a full id; others are longer
 			}
 			found, n = append(found, string(k)), n+1
 		}
 	}
 	slices.Sort(found)
-	found = slices.Compact(found) // what is being moved may be in two
+	found = slices.Compact(found) // a campaign that is being moved may be in two buckets
 	switch {
 	case len(found) == 0:
 		return "", fmt.Errorf("%s %q: %w", what, id, ErrNotFound)
@@ -327,7 +326,7 @@ func (r *reader) campaign(no uint64, full bool) (Campaign, error) {
 	return c, nil
 }
 
-// headsOf reads the events that sum an archived campaign up.
+// headsOf reads the events that summarize an archived campaign.
 func (r *reader) headsOf(no uint64, rec *campaignRecord) (func(uint64, bool, ...Kind) (Event, error), error) {
 	b := r.heads.Get(seqKey(no))
 	if b == nil {
@@ -361,16 +360,15 @@ type EventsOption func(*eventsConfig)
 
 type eventsConfig struct{ bare bool }
 
-// WithoutDetail leaves Detail, Config and Description empty: many times faster when they
-// are not needed.
+// WithoutDetail leaves Detail, Config and Description empty, which is many times faster.
 func WithoutDetail() EventsOption { return func(c *eventsConfig) { c.bare = true } }
 
 // Events returns the events of a campaign, or of all when campaign is empty, from
-// the Seq from on, in order. The campaign is given by its whole id; one that is
-// not there has no events. The sequence ends after the first error.
+// the Seq from on, in order. The campaign is given by its full id; an unknown one has
+// no events. The sequence ends after the first error.
 //
-// The events are those that the log has when the loop begins. No transaction is
-// held while an event is with the caller, who may append meanwhile.
+// The events are those in the log when the loop begins. No transaction is open while
+// the caller handles an event, so it may append meanwhile.
 func (s *Store) Events(campaign string, from uint64, options ...EventsOption) iter.Seq2[Event, error] {
 	var cfg eventsConfig
 	for _, o := range options {
@@ -403,8 +401,8 @@ func (s *Store) Events(campaign string, from uint64, options ...EventsOption) it
 	}
 }
 
-// chunk reads events from next to last. It returns where to go on, or 0 at the end.
-// Events before a damaged one come with the error.
+// chunk reads events from next to last. It returns where to continue, or 0 at the end.
+// Events before a damaged one are returned with the error.
 func (r *reader) chunk(campaign string, next, last uint64, bare bool) (out []Event, more uint64, err error) {
 	if campaign != "" {
 		no, rec, err := r.named(campaign)
@@ -424,7 +422,7 @@ func (r *reader) chunk(campaign string, next, last uint64, bare bool) (out []Eve
 	if err != nil {
 		return nil, 0, err
 	}
-	// What lies behind the place where one file stopped is left for the next time.
+	// Events after the point where one file stopped are left for the next call.
 	end := uint64(math.MaxUint64)
 	for _, h := range files {
 		some, next, scanErr := h.scan(0, next, last, bare)
@@ -489,7 +487,7 @@ func (r *reader) scan(only, next, last uint64, bare bool) (out []Event, _ uint64
 	return out, 0, nil
 }
 
-// Event returns one event with its payloads. It gives ErrNotFound when there is
+// Event returns one event with its payloads. The error is ErrNotFound when there is
 // none with this Seq.
 func (s *Store) Event(seq uint64) (Event, error) {
 	return query(s, func(r *reader) (Event, error) {
@@ -504,7 +502,7 @@ func (s *Store) Event(seq uint64) (Event, error) {
 					return Event{}, h.store.wrap(err)
 				}
 				if gone, err := h.gone(no); err != nil || gone {
-					continue // it is in its archive as well
+					continue // it is also in its archive
 				}
 				e, err := h.event(seq, true)
 				return e, h.store.wrap(err)
@@ -529,7 +527,7 @@ func (s *Store) Candidate(idOrPrefix string) (Candidate, error) {
 }
 
 // resolve reads the candidate with that id, or the one whose id begins with it, and
-// says where it is.
+// returns the reader that has it.
 func (r *reader) resolve(idOrPrefix string, full bool) (Candidate, candidateRecord, *reader, error) {
 	h, ok, err := r.has(idOrPrefix)
 	if err != nil {
@@ -558,7 +556,7 @@ func (r *reader) resolve(idOrPrefix string, full bool) (Candidate, candidateReco
 	return c, rec, h, h.store.wrap(err)
 }
 
-// has finds the file that has the candidate with that whole id.
+// has finds the file that has the candidate with that full id.
 func (r *reader) has(id string) (*reader, bool, error) {
 	mine := func(h *reader) (bool, error) {
 		rec, ok, err := findCandidate(h.ids, h.candidates, id)
@@ -575,7 +573,7 @@ func (r *reader) has(id string) (*reader, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
-	for _, m := range slices.Backward(list.all) { // the newest are asked for most
+	for _, m := range slices.Backward(list.all) { // the newest are requested most
 		h, err := r.archive(m.name)
 		if err != nil {
 			return nil, false, err
@@ -587,7 +585,7 @@ func (r *reader) has(id string) (*reader, bool, error) {
 	return nil, false, nil
 }
 
-// known reads a candidate whose whole id is known.
+// known reads a candidate by its full id.
 func (r *reader) known(id string, full bool) (Candidate, candidateRecord, error) {
 	r.store.touch(r.tx, 1)
 	rec, ok, err := findCandidate(r.ids, r.candidates, id)
@@ -617,7 +615,7 @@ func (r *reader) resulting(seq uint64) (Candidate, error) {
 	return c, err
 }
 
-// candidate reads the events of a candidate and holds the record against them.
+// candidate reads the events of a candidate and compares the record with them.
 func (r *reader) candidate(rec candidateRecord, full bool) (Candidate, error) {
 	asked, err := r.event(rec.asked, false, KindAsked)
 	if err != nil {
@@ -664,8 +662,8 @@ func (r *reader) candidate(rec candidateRecord, full bool) (Candidate, error) {
 	return c, nil
 }
 
-// finalsOf reads finals for one who was in them: with their Detail, but for the
-// winner only if it is asked for.
+// finalsOf reads finals for a candidate that was in them: with their Detail, but for
+// the winner only if full is set.
 func (r *reader) finalsOf(seq uint64, id string, full bool) (*Finals, error) {
 	if f := r.finals[seq]; f != nil && (full || f.Winner != id) {
 		return f, nil
@@ -687,7 +685,7 @@ type Query struct {
 	Device string // fingerprint
 	// Shapes selects campaigns tuned for exactly these shapes, in any order.
 	Shapes []string
-	// Campaign is a whole id; Campaigns are several, of which each is looked at.
+	// Campaign is a full id; Campaigns are several, each of which is considered.
 	Campaign  string
 	Campaigns []string
 	// ProvenOnly leaves out candidates that won no finals.
@@ -712,11 +710,11 @@ func (q Query) selects(r *campaignRecord) bool {
 	return slices.Equal(a, b)
 }
 
-// Best returns the correct candidates with the smallest fitness, best first and
-// of equal ones the older first; none is no error. A fitness is relative to
-// the baseline of its device, kernel and shapes: across several of them the
-// order says little. A small fitness may be luck; Proven and Finals tell what
-// stood a second measurement. Details are not filled in.
+// Best returns the correct candidates with the smallest fitness, the best first and of
+// equal ones the older first; none is not an error. A fitness is relative to the
+// baseline of its device, kernel and shapes: across several of them the order says
+// little. A small fitness may be luck; Proven and Finals show which results a second
+// measurement confirmed. Details are not filled in.
 func (s *Store) Best(q Query) ([]Candidate, error) {
 	if q.Limit <= 0 {
 		q.Limit = 1
@@ -750,7 +748,7 @@ const pageSize = 1000
 // Candidates returns the candidates of the campaigns that q selects by kernel,
 // device, shapes and campaign, in the order of the log, whatever their verdicts: at
 // most q.Limit of those first asked for at the event from or after it. next is the from of the
-// page that follows, 0 after the last. Details are not filled in.
+// next page, 0 after the last. Details are not filled in.
 func (s *Store) Candidates(q Query, from uint64) (out []Candidate, next uint64, err error) {
 	if q.Limit <= 0 {
 		q.Limit = pageSize
@@ -796,7 +794,7 @@ func (r *reader) page(q Query, from uint64) (out []Candidate, next uint64, err e
 		}
 		return out, next, files[0].store.wrap(err)
 	}
-	// What lies behind the place where one file stopped is left for the next page.
+	// Candidates after the point where one file stopped are left for the next page.
 	var all []bornCandidate
 	end := last
 	for _, h := range files {
@@ -825,13 +823,13 @@ func (r *reader) page(q Query, from uint64) (out []Candidate, next uint64, err e
 	return out, 0, nil
 }
 
-// A bornCandidate is one with the event at which it was first asked for.
+// A bornCandidate is a candidate with the event at which it was first asked for.
 type bornCandidate struct {
 	Candidate
 	born uint64
 }
 
-// wants is selects, and looks at Campaigns as well.
+// wants is selects, but also checks Campaigns.
 func (q Query) wants(r *campaignRecord) bool {
 	return q.selects(r) && (len(q.Campaigns) == 0 || slices.Contains(q.Campaigns, r.id))
 }
@@ -907,7 +905,7 @@ type place struct {
 }
 
 // rank merges the rankings of the campaigns that q selects. A campaign's
-// ranking is only opened when its best, which its record tells, comes up.
+// ranking is only opened when its best, which is in its record, comes up.
 func (r *reader) rank(q Query) ([]place, error) {
 	var all []uint64
 	var err error
@@ -958,7 +956,7 @@ func (r *reader) rank(q Query) ([]place, error) {
 }
 
 // winners lists the best winners of finals. None is better than the best of its
-// campaign, so those campaigns are not looked at whose best is not good enough.
+// campaign, so campaigns whose best is not good enough are skipped.
 func (r *reader) winners(of rankHeap, limit int) (out []place, err error) {
 	slices.SortFunc(of, func(a, b *ranking) int { return a.compare(b.rank) })
 	for _, c := range of {
@@ -991,7 +989,7 @@ type ranking struct {
 	cursor *bolt.Cursor
 }
 
-// advance goes to the next result, and says whether there is one.
+// advance moves to the next result, and says whether there is one.
 func (w *ranking) advance(r *reader) (bool, error) {
 	var k []byte
 	if w.cursor == nil {
@@ -1024,8 +1022,8 @@ func (h *rankHeap) Pop() any {
 	return x
 }
 
-// ByKey returns the candidates whose results have the content key, oldest
-// first; none is no error. Details are not filled in.
+// ByKey returns the candidates whose results have the content key, the oldest first;
+// none is not an error. Details are not filled in.
 func (s *Store) ByKey(key string) ([]Candidate, error) {
 	if key == "" {
 		return nil, nil
@@ -1046,7 +1044,7 @@ func (s *Store) ByKey(key string) ([]Candidate, error) {
 				if err != nil {
 					return nil, h.store.wrap(err)
 				}
-				if c.Told.Key == key { // else only the first bytes of its hash are the same
+				if c.Told.Key == key { // otherwise only the first bytes of its hash are the same
 					out = append(out, c)
 				}
 			}
@@ -1059,15 +1057,15 @@ func (s *Store) ByKey(key string) ([]Candidate, error) {
 // A Node is a candidate with its parents, in the order of the proposal.
 type Node struct {
 	Candidate
-	// Parents are shared: a candidate that is reached on several ways is one Node. There
-	// are no cycles.
+	// Parents are shared: a candidate that is reached by several paths is one Node.
+	// There are no cycles.
 	Parents []*Node
 }
 
 // Lineage returns a candidate, given as for Candidate, with all its ancestors.
 // Details are not filled in.
 //
-// A candidate whose evaluation was lost may be asked for again, then perhaps as a
+// A candidate whose evaluation was lost may be proposed again, perhaps as a
 // child of its own descendants: such parents are left out.
 func (s *Store) Lineage(idOrPrefix string) (*Node, error) {
 	return query(s, func(r *reader) (*Node, error) {
@@ -1075,7 +1073,7 @@ func (s *Store) Lineage(idOrPrefix string) (*Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		// By their first proposal, which is how records name parents.
+		// By their first proposal, as records name parents.
 		nodes := map[uint64]*Node{}
 		var todo, again []*Node
 		var parents [][]uint64 // of todo
@@ -1121,8 +1119,8 @@ func (s *Store) Lineage(idOrPrefix string) (*Node, error) {
 	})
 }
 
-// bornAt finds the candidate that was first asked for at that event, most likely in
-// the file near.
+// bornAt finds the candidate that was first asked for at that event. It looks in the
+// file near first.
 func (r *reader) bornAt(born uint64, near *reader) (*reader, candidateRecord, error) {
 	look := func(h *reader) (candidateRecord, bool, error) {
 		b := h.candidates.Get(seqKey(born))
@@ -1212,7 +1210,7 @@ func (r *reader) childrenOf(parent Candidate, born uint64) (out []Candidate, err
 		if err != nil {
 			return nil, err
 		}
-		if child.AskedSeq == seq { // else asked for again since, perhaps with other parents
+		if child.AskedSeq == seq { // otherwise it was asked for again since, perhaps with other parents
 			out = append(out, child)
 		}
 	}

@@ -17,12 +17,11 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// formatVersion is the version of the whole: which buckets there are and what
-// their keys mean. Records carry a version of their own. Version 2 is version 1
-// with measured events, version 3 with attempts as well, version 4 with campaigns
-// that were moved to archives, and version 5 with attempts on other hosts: a store has it from the first of these on, and is
-// refused by an evotune that does not know them. Nothing else changes a format, so
-// no older store has to be rewritten to be read or written.
+// formatVersion is the version of the whole file: which buckets there are and what their keys mean.
+// Records have their own version. Version 2 adds measured events to version 1, version 3 attempts,
+// version 4 campaigns that were moved to archives, and version 5 attempts on other hosts. A store
+// gets a version with the first of these, and an evotune that does not know them refuses it.
+// Nothing else changes a format, so no older store has to be rewritten to be read or written.
 const (
 	formatVersion  = 5
 	formatPlain    = 1
@@ -33,7 +32,7 @@ const (
 var (
 	keyFormat = []byte("format")
 	// keyLast has the largest Seq when the newest campaign was archived, as a uvarint:
-	// numbers are never given twice.
+	// numbers are never assigned twice.
 	keyLast = []byte("last")
 	// keyArchive has the name of the store that an archive belongs to.
 	keyArchive = []byte("archive")
@@ -42,15 +41,15 @@ var (
 // Options say how a store is opened. The zero value opens it for writing and
 // creates it when it is missing.
 type Options struct {
-	// ReadOnly opens the store for queries only. Several processes can have it
-	// open so at once, as long as none writes. A missing file is an error.
+	// ReadOnly opens the store for queries only. Several processes can do so at once,
+	// as long as none writes. A missing file is an error.
 	ReadOnly bool
 
 	// MustExist makes a missing file an error when writing, too.
 	MustExist bool
 
 	// Timeout is how long to wait for another process to release the store
-	// before ErrLocked. Zero means half a second; a negative one not to wait.
+	// before ErrLocked. Zero means half a second; negative means no waiting.
 	Timeout time.Duration
 }
 
@@ -75,11 +74,11 @@ type Store struct {
 
 	failure   atomic.Pointer[error] // why nothing more can be written, or nil
 	abandoned atomic.Bool           // bbolt panicked in a write: its write lock may be held forever
-	blind     atomic.Bool           // and its other locks, too
+	blind     atomic.Bool           // its other locks may be held, too
 
 	touched atomic.Int64 // records read since the last trim
 
-	moved     atomic.Pointer[movedList] // the newest that was read
+	moved     atomic.Pointer[movedList] // the newest list that was read
 	archiveMu sync.Mutex                // held while campaigns are archived
 	openMu    sync.Mutex
 	archives  map[string]*Store // opened so far, guarded by openMu; nil after Close
@@ -95,7 +94,7 @@ type Store struct {
 // Open opens a store, or creates it. See the errors of this package, and
 // [io/fs.ErrNotExist] and [io/fs.ErrPermission].
 //
-// Opening looks at those parts of the file that lead to the rest; damage elsewhere is
+// Open checks those parts of the file that lead to the rest; damage elsewhere is
 // found when it is read, and by Check.
 func Open(path string, o Options) (*Store, error) {
 	s, err := open(path, o)
@@ -118,7 +117,7 @@ func open(path string, o Options) (*Store, error) {
 	s, err := openFile(path, f, o.ReadOnly)
 	if err != nil {
 		if info.Size() == 0 && !o.ReadOnly {
-			// Half a beginning, when the disk is full, would not open again. The
+			// If the disk is full, a partly initialized file would not open again. The
 			// lock may be gone with the file, but no store is open here yet.
 			_ = os.Truncate(path, 0)
 		}
@@ -128,7 +127,7 @@ func open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// abandon closes a file that bbolt may have mapped and forgotten.
+// abandon closes a file that bbolt may have mapped without unmapping it.
 func abandon(f *os.File) error {
 	if _, err := f.Stat(); err == nil {
 		unlock(f)
@@ -157,7 +156,7 @@ func openLocked(path string, o Options) (*os.File, error) {
 			}
 			return nil, fmt.Errorf("cannot be locked: %w", err)
 		}
-		// While this process waited, Repair may have put another file here.
+		// While this process waited, Repair may have replaced the file.
 		mine, err := f.Stat()
 		if err == nil {
 			var now fs.FileInfo
@@ -180,7 +179,7 @@ func lockedError(reading bool) error {
 }
 
 func openRegular(path string, flag int) (*os.File, error) {
-	// A directory or a pipe is told by Stat: opening one may fail with another
+	// Use Stat to detect a directory or a pipe: opening one may fail with another
 	// error, or hang.
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		if info.IsDir() {
@@ -236,7 +235,7 @@ func openFile(path string, f *os.File, readOnly bool) (*Store, error) {
 	return s, nil
 }
 
-// inspectOpening refuses a file that bbolt would not survive.
+// inspectOpening refuses a file that would make bbolt crash.
 func inspectOpening(p *pager) error {
 	var first error
 	n := 0
@@ -258,7 +257,7 @@ func inspectOpening(p *pager) error {
 	if len(trees) > 0 {
 		return fmt.Errorf("%w: another program's bbolt file", ErrNotStore)
 	}
-	return nil // created, but the first transaction never came
+	return nil // created, but without a first transaction
 }
 
 func (s *Store) openBolt() error {
@@ -293,7 +292,7 @@ func (s *Store) openBolt() error {
 	return err
 }
 
-// mapSize is how much of the address space the map of a file takes that is written.
+// mapSize is how much address space to map for a file that is written.
 // bbolt has to wait for all readers when the file outgrows its map: a backup
 // would then keep campaigns waiting.
 func (s *Store) mapSize() (int, error) {
@@ -313,8 +312,8 @@ func (s *Store) mapSize() (int, error) {
 
 const mapAtLeast = int64(16) << 30
 
-// grown says by how much bbolt makes the file longer when it is full: a map that is
-// longer than the file leaves it to AllocSize. The file doubles until that is
+// grown sets by how much bbolt extends the file when it is full: with a map longer than
+// the file, AllocSize decides. The file doubles until that is
 // bbolt's own step.
 func (s *Store) grown() {
 	if info, err := s.file.Stat(); err == nil {
@@ -380,7 +379,7 @@ func (s *Store) Path() string { return s.path }
 // ReadOnly says whether the store was opened for reading only.
 func (s *Store) ReadOnly() bool { return s.readOnly }
 
-// Close waits for what is being written or read and closes the store. Closing
+// Close waits for writes and reads in progress and closes the store. Closing
 // twice is harmless.
 func (s *Store) Close() error {
 	s.commitMu.Lock()
@@ -400,7 +399,7 @@ func (s *Store) Close() error {
 }
 
 // shut closes the file. After a panic bbolt may wait for its own locks forever,
-// so it is left alone then; its map stays until the process ends.
+// so it is not closed then; its map stays until the process ends.
 func (s *Store) shut() error {
 	if s.abandoned.Load() || s.blind.Load() {
 		return abandon(s.file)
@@ -408,8 +407,8 @@ func (s *Store) shut() error {
 	return s.db.Close()
 }
 
-// guard calls f, which uses bbolt, and makes an error of what bbolt does on a
-// damaged file: panics, and faults where the file is shorter than its map.
+// guard calls f, which uses bbolt, and turns what bbolt does on a damaged file into an
+// error: panics, and faults where the file is shorter than its map.
 func guard(f func() error) (panicked bool, err error) {
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
@@ -421,8 +420,8 @@ func guard(f func() error) (panicked bool, err error) {
 	return false, f()
 }
 
-// After every trimEvery records that are read, and some 15 kB become resident with
-// each, it is looked whether the map has trimFrom bytes resident.
+// After every trimEvery records that are read, each of which makes some 15 kB resident,
+// the store checks whether trimFrom bytes of the map are resident.
 const (
 	trimEvery = 2048
 	trimFrom  = 160 << 20
@@ -462,7 +461,7 @@ func (s *Store) view(f func(*bolt.Tx) error) error {
 			return f(tx)
 		})
 	})
-	// A transaction that has begun gives its locks back even when f panics.
+	// A transaction that has begun releases its locks even when f panics.
 	if panicked && !begun {
 		s.fail(err)
 		s.blind.Store(true)
@@ -471,7 +470,7 @@ func (s *Store) view(f func(*bolt.Tx) error) error {
 }
 
 // update runs f in a transaction that is durable on return. Callers hold
-// commitMu, or have the store to themselves.
+// commitMu, or have exclusive use of the store.
 func (s *Store) update(f func(*bolt.Tx) error) error {
 	if err := s.failed(); err != nil {
 		return err

@@ -14,15 +14,15 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// streamed is the name of the store in what WriteBackup writes.
+// streamed is the name of the store in the tar of WriteBackup.
 const streamed = "evotune.db"
 
 // WriteBackup writes a copy of the store as it is now, and of its archives, as one tar: first
 // the archives, evotune.db.archive/NAME, then the store, evotune.db. Campaigns may append
-// meanwhile and wait for nothing. Nothing is checked; [ReadBackup] does that, at the other end.
+// meanwhile without waiting. WriteBackup checks nothing; [ReadBackup] does, at the other end.
 //
-// The file grows meanwhile by what is appended and not used again, so a writer that is slow for
-// long costs room.
+// Meanwhile the store's file grows with each append, since freed space is not reused, so a slow
+// writer costs disk space.
 func (s *Store) WriteBackup(ctx context.Context, w io.Writer) error {
 	out := tar.NewWriter(&interruptible{ctx, w})
 	err := s.view(func(tx *bolt.Tx) error {
@@ -64,8 +64,8 @@ func streamFile(out *tar.Writer, name, from string) error {
 	return err
 }
 
-// ReadBackup reads what [Store.WriteBackup] writes, and makes the copy at path as
-// [Store.Backup] does: checked, whole or not at all.
+// ReadBackup reads what [Store.WriteBackup] writes, and makes the copy at path like
+// [Store.Backup]: checked, whole or not at all.
 func ReadBackup(ctx context.Context, r io.Reader, path string, replace bool) (Backup, error) {
 	b := Backup{Path: path, Archives: []string{}}
 	err := install(ctx, &b, replace, nil, func(c *copying) error { return c.read(r) })

@@ -9,10 +9,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// trim gives the pages of the map back that were read so far, when from bytes of files
-// are resident. They
-// stay in the system's cache, so that the next access costs a soft fault only; but
-// they count as memory of this process no more. The system maps up to 16
+// trim releases the pages of the map that were read so far, when from bytes of files
+// are resident. They stay in the system's cache, so the next access costs only a soft
+// fault, but they no longer count as memory of this process. The system maps up to 16
 // pages around each one that is read, so a few ten thousand reads all over a
 // large store would otherwise make hundreds of megabytes resident. tx keeps the map
 // in place.
@@ -21,7 +20,7 @@ func trim(tx *bolt.Tx, from int) {
 		return
 	}
 	info := tx.DB().Info()
-	// An error means that the pages stay: no harm.
+	// On an error the pages stay resident, which is harmless.
 	_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, info.Data, uintptr(tx.Size()), syscall.MADV_DONTNEED)
 }
 

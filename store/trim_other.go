@@ -4,5 +4,5 @@ package store
 
 import bolt "go.etcd.io/bbolt"
 
-// trim leaves it to the system which pages of the map stay resident.
+// trim does nothing: the system decides which pages of the map stay resident.
 func trim(*bolt.Tx, int) {}
