@@ -176,9 +176,10 @@ const (
 	// short: it claims less. Its clock was tampered with, work was done outside
 	// of the timed region, or it waited for a core there.
 	short
-	// worked: it claims less than the processor time, which waiting does not explain.
-	worked
-	// long: it claims more, since it waited for a core within the timed region.
+	// bogus: it claims less than the processor time, or more than passed in all, which waiting does
+	// not explain.
+	bogus
+	// long: it claims more than passed without waits, since it waited for a core within the timed region.
 	long
 )
 
@@ -224,8 +225,8 @@ func (t *tally) hold(r Reading, batch, more, threads int, exact bool, open float
 	allowed := t.rules.clockShare*claimed + float64(t.rules.clockSlack) + float64(t.rules.launchSlack)*float64(max(0, more))
 	how := confirmed
 	switch {
-	case exact && r.CPUNS-open-claimed > allowed:
-		how = worked
+	case exact && (r.CPUNS-open-claimed > allowed || claimed-r.WallNS > allowed && r.WallNS > 0):
+		how = bogus
 	case !(seen-claimed <= allowed) || !(r.WallNS > 0):
 		how = short
 	case exact && claimed-seen > allowed:
@@ -240,7 +241,7 @@ func (r Reading) tells(batch int, how claim, exact bool) bool {
 	if !exact && !r.elsewhere() {
 		return true
 	}
-	return how == worked || how != long && r.WaitedNS < telling*r.NS*float64(batch)
+	return how == bogus || how != long && r.WaitedNS < telling*r.NS*float64(batch)
 }
 
 // A count is what the pairs of a tally show.

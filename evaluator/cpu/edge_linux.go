@@ -61,6 +61,16 @@ func (c *contender) anyEdge() []*edge {
 	return list[c.rng.IntN(len(list)):][:1]
 }
 
+// someDue takes some of the edge cases that are due: when they come is not known to a candidate, which may
+// count pairs. Whatever is left comes last.
+func (c *contender) someDue() (now []*edge) {
+	const usual = 4 // pairs of a set of processes, in finals; searches have more
+	if len(c.due) > 0 && c.rng.IntN(usual) < len(c.due) {
+		now, c.due = c.due[:1:1], c.due[1:]
+	}
+	return now
+}
+
 // edgesOf gives those that a set of processes of the finals meets.
 func (c *contender) edgesOf(set int) []*edge {
 	list := c.h.edgesAt(c.d)
@@ -107,11 +117,11 @@ func (c *contender) onEdges(base *contender, left *evaluator.Observation, edges 
 }
 
 func (c *contender) onEdge(base *contender, e *edge, left *evaluator.Observation) error {
-	sets := c.place.turn(c.batch)
-	if err := c.t.refresh(c.d, sets); err != nil {
-		return err
-	}
-	defer c.place.use(c.batch)
+	_, err := c.t.beside(c, base, func(mine []uint32) error { return c.edged(base, e, left, mine) })
+	return err
+}
+
+func (c *contender) edged(base *contender, e *edge, left *evaluator.Observation, sets []uint32) error {
 	set := sets[c.rng.IntN(len(sets))]
 	own := c.place.given[set]
 	c.place.seeds[set], c.place.given[set] = rand.Uint64(), e.inputs

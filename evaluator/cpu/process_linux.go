@@ -313,16 +313,14 @@ func (p *process) receive(want answerKind, deadline time.Duration) (answer, erro
 			return answer{}, p.died("")
 		}
 		a, err := parseAnswer(buffer[:n])
-		if err != nil || a.Nonce != p.nonce || a.Seq != p.seq {
-			p.noise++
-			continue
-		}
-		if a.Kind == want {
-			a.wall = between(p.sent, stamp, time.Now())
-			return a, nil
-		}
-		if f := p.told(a); f != nil {
-			return answer{}, f
+		if err == nil && a.Nonce == p.nonce {
+			if a.Seq == p.seq && a.Kind == want {
+				a.wall = between(p.sent, stamp, time.Now())
+				return a, nil
+			}
+			if f := p.told(a); f != nil { // whatever it is the answer to: a thread may do so at any time
+				return answer{}, f
+			}
 		}
 		p.noise++
 	}
@@ -505,6 +503,15 @@ func (p *process) freeze() error {
 	if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
 		return p.died("")
 	}
+	// The system has one thread take the signal, and that one stop the others. It may be where nothing
+	// but the end of another one lets it take signals: then that one would go on.
+	if tasks := p.tasks(); len(tasks) > 1 {
+		for _, name := range tasks {
+			if tid, err := strconv.Atoi(name); err == nil {
+				_ = unix.Tgkill(p.pid, tid, unix.SIGSTOP) // thaw takes back what was not needed
+			}
+		}
+	}
 	for {
 		var info unix.Siginfo
 		err := unix.Waitid(unix.P_PID, p.pid, &info, unix.WSTOPPED, nil)
@@ -617,12 +624,19 @@ const threadGrace = 100 * time.Millisecond
 
 // threads counts the threads of the frozen process. When there are more than it
 // declares it is let go on for a little, since a thread that was joined may
-// still be on its way out.
+// still be on its way out; not one that works.
 func (p *process) threads(declared int) (int, error) {
+	used, err := p.cpuTime()
+	if err != nil {
+		return 0, err
+	}
 	for deadline := time.Now().Add(threadGrace); ; {
 		n := len(p.tasks())
 		if n <= max(declared, 1) || time.Now().After(deadline) {
 			return n, nil
+		}
+		if now, err := p.cpuTime(); err != nil || now > used+time.Millisecond {
+			return n, err
 		}
 		if err := p.thaw(); err != nil {
 			return 0, err

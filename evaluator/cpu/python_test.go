@@ -332,6 +332,7 @@ func TestMadeAnswers(t *testing.T) {
 		t.Errorf("%d launches beside %d: some have no partner", got.Batch, got.BaselineBatch)
 	}
 	c, y := s.entries[0].now, 2
+	c.due = nil
 	side, _ := s.state.sides(c, s.base)
 	n := 2 * side
 	seen := map[bool]int{}

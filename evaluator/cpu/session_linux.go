@@ -117,8 +117,9 @@ func (s *session) openTiming(ctx context.Context) (err error) {
 		}
 		fallthrough
 	default:
-		// A candidate may have written anywhere, to its very end.
+		// A candidate may have written anywhere, to its very end, and left something for the next one.
 		s.state = s.h.timing
+		clear(s.state.ours.mem[writable])
 		s.state.fill(s.state.ours)
 	}
 	for _, e := range s.entries {
@@ -353,7 +354,7 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 	for i, e := range s.entries {
 		series := &out.Series[i]
 		if e.fault == nil && r.Last {
-			if err := s.lookLast(e, &series.After, r.Set); err != nil {
+			if err := s.lookLast(e, &series.After); err != nil {
 				return out, err
 			}
 		}
@@ -374,26 +375,25 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 }
 
 // lookLast ends what an entry does at a shape.
-func (s *session) lookLast(e *entry, left *evaluator.Observation, set int) error {
+func (s *session) lookLast(e *entry, left *evaluator.Observation) error {
 	several := len(s.entries) > 1
 	if !several {
 		if err := e.now.look(s.base, left, true); err != nil {
 			return s.blame(e, err)
 		}
 	}
-	if err := e.now.outlast(s.base, left); err != nil {
-		return s.blame(e, err)
+	interrupt := func() error { return e.now.interrupt(s.base, left) }
+	edges := func() error { return e.now.onEdges(s.base, left, e.now.due) }
+	checks := []func() error{interrupt, edges}
+	if e.now.rng.IntN(2) == 0 {
+		checks = []func() error{edges, interrupt}
 	}
-	if err := e.now.interrupt(s.base, left); err != nil {
-		return s.blame(e, err)
+	for _, check := range append(checks, func() error { return e.now.outlast(s.base, left) }) {
+		if err := check(); err != nil {
+			return s.blame(e, err)
+		}
 	}
-	edges := e.now.anyEdge()
-	if s.purpose == evaluator.ForFinals {
-		edges = e.now.edgesOf(set)
-	}
-	if err := e.now.onEdges(s.base, left, edges); err != nil {
-		return s.blame(e, err)
-	}
+	e.now.due = nil
 	if !several {
 		e.now.lookAround(left)
 	}
@@ -431,6 +431,14 @@ func (s *session) prepare(r evaluator.SampleRequest) (err error) {
 				return err
 			}
 			continue
+		}
+		if e.now.due = e.now.anyEdge(); s.purpose == evaluator.ForFinals {
+			e.now.due = e.now.edgesOf(r.Set)
+		}
+		for _, x := range e.now.due { // now: making them takes longer than what comes before other batches
+			if err := x.fill(s.h, d); err != nil {
+				return err
+			}
 		}
 	}
 	s.state.flush()

@@ -228,6 +228,7 @@ type contender struct {
 	target  time.Duration      // how long a batch should last
 	batch   int
 	last    []uint32 // the sets of the last batch
+	due     []*edge  // edge cases that have yet to come
 	ran     int      // launches in batches so far
 	tried   float64  // the shortest launch of the calibration, in nanoseconds
 	fastest float64  // by a launch of a reading that counts, in nanoseconds
@@ -366,15 +367,15 @@ func (c *contender) answer(sets []uint32) error {
 // interrupt stops a batch at a moment that nobody can foresee, and gives the launches that have yet to
 // begin other contents: whoever has worked ahead has answers to those of before. Nothing of this is timed.
 func (c *contender) interrupt(base *contender, left *evaluator.Observation) error {
-	n := c.batch
-	if n < 2 {
+	if c.batch < 2 {
 		return nil
 	}
-	sets := c.place.turn(n)
-	if err := c.t.refresh(c.d, sets); err != nil {
-		return err
-	}
-	defer c.place.use(n)
+	_, err := c.t.beside(c, base, func(mine []uint32) error { return c.interrupted(base, left, mine) })
+	return err
+}
+
+func (c *contender) interrupted(base *contender, left *evaluator.Observation, sets []uint32) error {
+	n := len(sets)
 	c.t.prime(c.a, c.d, sets)
 	c.last = sets
 	step := c.step()
@@ -633,20 +634,43 @@ func (t *timingState) sides(c, base *contender) (own, theirs int) {
 	return c.batch, base.batch
 }
 
-// pair takes one reading of both in random order, on contents that nobody
-// has seen, and looks at what the candidate's launches left. Cores may differ for seconds, as where each shares a core of
-// the host with another machine: so whoever is second has the core that the first had, which the system chose.
+// pair takes one reading of both, and looks at what the candidate's launches left. Other batches come
+// before some pairs.
 func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, b evaluator.Reading, err error) {
 	if c.rng.IntN(seldom) == 0 {
 		if err := c.interrupt(base, left); err != nil {
 			return r, b, err
 		}
 	}
+	edges := c.someDue()
 	if c.rng.IntN(seldom) == 0 {
-		if err := c.onEdges(base, left, c.anyEdge()); err != nil {
-			return r, b, err
-		}
+		edges = append(edges, c.anyEdge()...)
 	}
+	if err := c.onEdges(base, left, edges); err != nil {
+		return r, b, err
+	}
+	var own int
+	b, err = t.beside(c, base, func(mine []uint32) (err error) {
+		own = len(mine)
+		r, err = c.run(mine)
+		return err
+	})
+	if err != nil {
+		return r, b, err
+	}
+	c.fastest = min(cmp.Or(c.fastest, math.Inf(1)), lasted(r, own))
+	return r, b, c.look(base, left, false)
+}
+
+// beside gives sets for the candidate and for the baseline contents that nobody has seen, and has each
+// side launched on its own in random order, the candidate by act. Whoever is second has the core that the
+// first had, which the system chose: cores may differ for seconds, as where each shares a core of the host
+// with another machine.
+//
+// Batches that are checked and not timed come in the same way. A candidate can read the inputs of all sets
+// and see what the baseline has written, so it would know such a batch by fewer new contents, or by a baseline
+// that has no turn.
+func (t *timingState) beside(c, base *contender, act func(mine []uint32) error) (b evaluator.Reading, err error) {
 	own, theirs := t.sides(c, base)
 	n := own + theirs
 	sets := c.place.turn(n)
@@ -655,7 +679,7 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 		mine, others = sets[theirs:], sets[:theirs]
 	}
 	if err := t.refresh(c.d, mine, others); err != nil {
-		return r, b, err
+		return b, err
 	}
 	defer c.place.use(n)
 	first := c.rng.IntN(2) == 0
@@ -670,18 +694,17 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 			if first && t.q.anyMade() { // what the baseline made of the same structure is in reach
 				t.prime(c.a, c.d, others)
 			}
-			r, err = c.run(mine)
+			err = act(mine)
 		} else if b, err = base.run(others); err != nil {
 			t.dropBaseline()
 			err = notOurs(err)
 		}
 		if err != nil {
-			return r, b, err
+			return b, err
 		}
 		if c.threads == 1 && base.threads == 1 {
 			core = p.core()
 		}
 	}
-	c.fastest = min(cmp.Or(c.fastest, math.Inf(1)), lasted(r, own))
-	return r, b, c.look(base, left, false)
+	return b, nil
 }

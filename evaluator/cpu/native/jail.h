@@ -96,12 +96,17 @@ static void refused(int signal, siginfo_t *info, void *context);
 #define PASS(call) IF(call, 0, 1), ALLOW
 #define DENY(call) IF(call, 0, 1), TRAP
 /* Calls whose argument decides. Every way through a block returns. */
-#define PASS_IF_SELF(call) IF(call, 0, 4), LOAD_WORD(ARG(0)), IF(self, 1, 0), TRAP, ALLOW
+/* Signals to itself, but for those of whoever takes its end or its stop for somebody else's. */
+#define PASS_SIGNAL(call, n) IF(call, 0, 7), LOAD_WORD(ARG(0)), IF(self, 0, 3), LOAD_WORD(ARG(n)), \
+	IF(SIGKILL, 1, 0), IF(SIGSTOP, 0, 1), TRAP, ALLOW
 #define PASS_UNLESS_BITS(call, n, bits) IF(call, 0, 4), LOAD_WORD(ARG(n)), IF_BITS(bits, 0, 1), TRAP, ALLOW
 #define PASS_IF(call, n, value) IF(call, 0, 4), LOAD_WORD(ARG(n)), IF(value, 1, 0), TRAP, ALLOW
 
 #define OPEN_TO_WRITE (1 /* O_WRONLY */ | 2 /* O_RDWR */ | 0100 /* O_CREAT */ | 01000 /* O_TRUNC */)
 #define THREAD 0x00010000 /* CLONE_THREAD */
+/* The flags of C libraries' threads. With VFORK one would wait where it takes no signals. */
+#define OF_THREADS (THREAD | 0x00000f00 /* VM, FS, FILES, SIGHAND */ | 0x00040000 /* SYSVSEM */ | 0x00080000 /* SETTLS */ | \
+	0x00100000 /* PARENT_SETTID */ | 0x00200000 /* CHILD_CLEARTID */ | 0x00400000 /* DETACHED */)
 #ifdef __x86_64__
 #define RSEQ 334
 #else
@@ -154,7 +159,7 @@ static int filter_calls(int control, const char *letters)
 		IF(SYS_madvise, 0, 7), LOAD_WORD(ARG(2)), IF(9, 4, 0), IF(20, 3, 0), IF(21, 2, 0), IF(25, 1, 0), ALLOW, REFUSE(EINVAL),
 		/* Threads. */
 		IF(SYS_clone3, 0, 1), REFUSE(ENOSYS), /* its flags lie in memory, where no filter sees them */
-		IF(SYS_clone, 0, 4), LOAD_WORD(ARG(0)), IF_BITS(THREAD, 1, 0), TRAP, ALLOW,
+		IF(SYS_clone, 0, 5), LOAD_WORD(ARG(0)), IF_BITS(THREAD, 0, 1), IF_BITS(~OF_THREADS, 0, 1), TRAP, ALLOW,
 		PASS(SYS_futex), PASS(SYS_sched_yield), PASS(SYS_exit), PASS(SYS_exit_group),
 		PASS(SYS_set_robust_list), PASS(SYS_set_tid_address), PASS(RSEQ), PASS(SYS_membarrier),
 		PASS(SYS_sched_getaffinity), PASS(SYS_sched_getparam), PASS(SYS_sched_getscheduler),
@@ -165,7 +170,7 @@ static int filter_calls(int control, const char *letters)
 		IF(SYS_rt_sigaction, 0, 4), LOAD_WORD(ARG(0)), IF(SIGSYS, 0, 1), REFUSE(EPERM), ALLOW,
 		PASS(SYS_rt_sigprocmask), PASS(SYS_rt_sigreturn), PASS(SYS_rt_sigsuspend), PASS(SYS_rt_sigpending),
 		PASS(SYS_rt_sigtimedwait), PASS(SYS_sigaltstack), PASS(SYS_restart_syscall),
-		PASS_IF_SELF(SYS_kill), PASS_IF_SELF(SYS_tgkill),
+		PASS_SIGNAL(SYS_kill, 1), PASS_SIGNAL(SYS_tgkill, 2),
 		/* Files to read, where Landlock lets it. */
 		PASS_UNLESS_BITS(SYS_openat, 2, OPEN_TO_WRITE),
 		PASS(SYS_read), PASS(SYS_readv), PASS(SYS_pread64), PASS(SYS_write), PASS(SYS_writev), PASS(SYS_close),
