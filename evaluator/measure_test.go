@@ -552,6 +552,7 @@ func TestCount(t *testing.T) {
 	fine := Reading{NS: 3e6, WallNS: 3.1e6, CPUNS: 3.08e6}
 	lies := Reading{NS: 2e6, WallNS: 3.1e6, CPUNS: 3.08e6}                       // counts as 3
 	works := Reading{NS: 3e6, WallNS: 4.1e6, CPUNS: 4.08e6}                      // counts as 4
+	above := Reading{NS: 9e6, WallNS: 3.1e6, CPUNS: 3.08e6}                      // more than passed
 	inside := Reading{NS: 8e6, WallNS: 8.1e6, CPUNS: 3.08e6, WaitedNS: 5e6}      // waited within
 	outside := Reading{NS: 3e6, WallNS: 8.1e6, CPUNS: 3.08e6, WaitedNS: 5e6}     // waited before
 	baseInside := Reading{NS: 9e6, WallNS: 9.1e6, CPUNS: 4.08e6, WaitedNS: 5e6}  // waited within
@@ -567,6 +568,7 @@ func TestCount(t *testing.T) {
 		confirmed     string // of the candidate and of the baseline
 	}{
 		{"exact", 1, 1, []of{{fine, base}, {fine, base}, {fine, base}, {lies, base}, {works, base}, {inside, base}, {outside, base}}, "3 3 3 3 4 3 3 / 4 4 4 4 4 4 4", 0, 3, "3/5 7/7"},
+		{"exact, claims more than passed", 1, 1, []of{{fine, base}, {fine, base}, {above, base}, {above, base}}, "3 3 3 3 / 4 4 4 4", 0, 2, "2/4 4/4"},
 		{"exact, the baseline waits", 1, 1, []of{{fine, base}, {fine, base}, {fine, base}, {fine, baseInside}, {fine, baseOutside}, {fine, spike}}, "3 3 3 3 3 3 / 4 4 4 4 4 4", 0, 1, "6/6 3/4"},
 		{"one disturbed reading of the baseline", 1, 1, []of{{fine, spike}, {fine, base}}, "3 3 / 4 4", 0, 0, "2/2 1/2"},
 		{"exact beside two threads", 1, 2, []of{{fine, base}, {fine, base}, {fine, base}, {inside, base}, {fine, baseInside}}, "3 3 3 3 / 4 4 4 4", 1, 2, "4/4 4/4"},

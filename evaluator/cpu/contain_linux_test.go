@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,6 +63,7 @@ var endings = map[string]ending{
 	"faults": ends("userfaultfd"), "trace_judge": ends("reach into another process"), "memory_judge": fails(unix.EACCES),
 	"memory_read": ends("reach into another process"), "memory_read_judge": ends("reach into another process"),
 	"files_of_judge": fails(unix.EACCES), "files_taken": ends("reach into another process"), "compared": ends("reach into another process"),
+	"kill_self": ends("send a signal"), "stop_self": ends("send a signal"), "thread_waits": ends("start a process"),
 	"kill_judge": ends("send a signal"), "kill_group": ends("send a signal"), "kill_all": ends("send a signal"),
 	"kill_thread": ends("send a signal"), "signal_queue": ends("send a signal"), "signal_owner": ends("send a signal"),
 	"limits_of_judge": ends("change limits"), "limits_of_other": ends("change limits"), "limits_raised": ends("change limits"),
@@ -83,6 +85,7 @@ var endings = map[string]ending{
 var valgrindEndings = map[string]ending{
 	"setuid_exec": fails(unix.EACCES), "socket_32_bit": ends("SIGILL"), "table_x32": fails(unix.ENOSYS), "faults": fails(unix.ENOSYS),
 	"files_taken": fails(unix.ENOSYS), "pages_of_other": fails(unix.ENOSYS), "own_arguments": fails(unix.ENOSYS),
+	"thread_waits": ends("(status 1)"),
 }
 
 // has32BitCalls says whether this machine answers the calls of 32-bit programs at all: some
@@ -361,6 +364,164 @@ void evotune_call(const long *d, void *const *b, const double *s) { (void)d, (vo
 		if err := p.freeze(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %s", body, err, want)
 		}
+	}
+}
+
+// TestRefusedEarlier: a thread may make a refused call at any time, while evotune waits for another answer.
+func TestRefusedEarlier(t *testing.T) {
+	h, _ := jailLab(t, quick())
+	object, err := h.tool.compile(t.Context(), compilation{args: []string{"-shared", "-fPIC", "k.c"}, files: map[string]string{
+		"k.c": "void evotune_call(const long *d, void *const *b, const double *s) { (void)d, (void)b, (void)s; }\n",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := newArena(span{1, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	f := cleanFlavour()
+	p, err := h.start(t.Context(), &f, object.Object, a, nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.kill()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := os.NewFile(uintptr(pair[1]), "theirs")
+	defer theirs.Close()    //nolint:errcheck // nothing is written any more
+	defer p.control.Close() //nolint:errcheck // the process has gone
+	p.control = os.NewFile(uintptr(pair[0]), "ours")
+	packet := make([]byte, answerBytes)
+	order := binary.NativeEndian
+	order.PutUint32(packet, answerMagic)
+	order.PutUint32(packet[4:], uint32(answerDenied))
+	order.PutUint64(packet[8:], p.nonce)
+	order.PutUint64(packet[16:], p.seq-1)
+	order.PutUint64(packet[32:], unix.SYS_SOCKET)
+	if _, err := theirs.Write(packet); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.receive(answerDone, 10*time.Second); err == nil || !strings.Contains(err.Error(), "use the network") {
+		t.Error(err)
+	}
+}
+
+// TestHalted: threads stop although the first one takes no signal, as where it waits for the end of another.
+func TestHalted(t *testing.T) {
+	h, _ := jailLab(t, quick())
+	object, err := h.tool.compile(t.Context(), compilation{args: []string{"-O1", "-shared", "-fPIC", "k.c"}, files: map[string]string{"k.c": `
+#define _GNU_SOURCE
+#include <sched.h>
+static char stack[1 << 16] __attribute__((aligned(64)));
+static int work(void *to)
+{
+	for (volatile float *f = to; *f < 1e7f;)
+		for (int i = 0; ++i < 1000; *f += 1e-3f)
+			;
+	return 0;
+}
+void evotune_call(const long *d, void *const *b, const double *s)
+{
+	(void)d, (void)s;
+	clone(work, stack + sizeof stack, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_VFORK, b[0]);
+}
+`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &shapeData{layout: newLayout([]placedBuffer{{name: "x", dtype: f32, elements: 1, bytes: 4, role: roleInOut}})}
+	a, err := newArena(d.layout.stride)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	f := cleanFlavour()
+	f.sandbox = false // which refuses the flag; others may do the same
+	p, err := h.start(t.Context(), &f, object.Object, a, nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.kill()
+	if err := p.setShape(d, span{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.send(command{kind: commandRun, launches: []uint32{0}, step: 1, junk: -1}); err != nil {
+		t.Fatal(err)
+	}
+	count := func() float64 { return f32.get(a.buffer(&d.layout, span{}, 0, 0), 0) }
+	for count() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := p.halt(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	used, err := p.cpuTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if after, err := p.cpuTime(); err != nil || after != used {
+		t.Errorf("it worked for %v, %v", after-used, err)
+	}
+}
+
+// TestThreadsThatWork: a thread that a launch left has no time to work in, beyond what it takes to see that it does.
+func TestThreadsThatWork(t *testing.T) {
+	h, _ := jailLab(t, quick())
+	object, err := h.tool.compile(t.Context(), compilation{args: []string{"-O1", "-shared", "-fPIC", "k.c", "-pthread"}, files: map[string]string{"k.c": `
+#include <pthread.h>
+static void *work(void *p)
+{
+	for (volatile int i = 0; ; i++)
+		;
+	return p;
+}
+void evotune_call(const long *d, void *const *b, const double *s)
+{
+	(void)d, (void)b, (void)s;
+	pthread_t t;
+	pthread_create(&t, 0, work, 0);
+}
+`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &shapeData{layout: newLayout([]placedBuffer{{name: "x", dtype: f32, elements: 1, bytes: 4, role: roleInOut}})}
+	a, err := newArena(d.layout.stride)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	f := cleanFlavour()
+	p, err := h.start(t.Context(), &f, object.Object, a, nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.kill()
+	if err := p.setShape(d, span{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, step: 1, junk: -1}, answerDone, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.freeze(); err != nil {
+		t.Fatal(err)
+	}
+	begun, err := p.cpuTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := p.threads(1)
+	if n != 2 || err != nil {
+		t.Errorf("%d threads, %v", n, err)
+	}
+	if after, err := p.cpuTime(); err != nil || after-begun > threadGrace/2 {
+		t.Errorf("it worked for %v, %v", after-begun, err)
 	}
 }
 

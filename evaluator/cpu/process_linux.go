@@ -500,17 +500,8 @@ func (p *process) freeze() error {
 	}
 	late := time.AfterFunc(stopLimit, func() { programs.KillGroup(p.pid) })
 	defer late.Stop()
-	if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
+	if err := p.halt(); err != nil {
 		return p.died("")
-	}
-	// The system has one thread take the signal, and that one stop the others. It may be where nothing
-	// but the end of another one lets it take signals: then that one would go on.
-	if tasks := p.tasks(); len(tasks) > 1 {
-		for _, name := range tasks {
-			if tid, err := strconv.Atoi(name); err == nil {
-				_ = unix.Tgkill(p.pid, tid, unix.SIGSTOP) // thaw takes back what was not needed
-			}
-		}
 	}
 	for {
 		var info unix.Siginfo
@@ -530,6 +521,21 @@ func (p *process) freeze() error {
 		p.stopped = true
 		return nil
 	}
+}
+
+// halt tells every thread to stop. The system has one take the process's signal, and that one stop the others. It may
+// be where nothing but the end of another thread lets it take signals: then that one would go on.
+func (p *process) halt() error {
+	if err := unix.Kill(p.pid, unix.SIGSTOP); err != nil {
+		return err
+	}
+	tasks := p.tasks()
+	for _, name := range tasks {
+		if tid, err := strconv.Atoi(name); err == nil && len(tasks) > 1 {
+			_ = unix.Tgkill(p.pid, tid, unix.SIGSTOP) // thaw takes back what was not needed
+		}
+	}
+	return nil
 }
 
 // stopLimit is how long a process may take to stop: far longer than one on a busy

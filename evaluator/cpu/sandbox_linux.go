@@ -14,13 +14,13 @@ var denied = []struct {
 	act   string
 	calls map[uint64]string
 }{
-	{"start a process, which could be left running", map[uint64]string{unix.SYS_CLONE: "clone"}},
+	{"start a process, which could be left running, or a thread that lets nothing stop the others", map[uint64]string{unix.SYS_CLONE: "clone"}},
 	{"become another program", map[uint64]string{unix.SYS_EXECVE: "execve", unix.SYS_EXECVEAT: "execveat"}},
 	{"reach into another process", map[uint64]string{
 		unix.SYS_PTRACE: "ptrace", unix.SYS_PROCESS_VM_READV: "process_vm_readv", unix.SYS_PROCESS_VM_WRITEV: "process_vm_writev",
 		unix.SYS_PIDFD_OPEN: "pidfd_open", unix.SYS_PIDFD_GETFD: "pidfd_getfd", unix.SYS_KCMP: "kcmp",
 	}},
-	{"send a signal to other processes", map[uint64]string{
+	{"send a signal to other processes, or one that ends or stops its own", map[uint64]string{
 		unix.SYS_KILL: "kill", unix.SYS_TKILL: "tkill", unix.SYS_TGKILL: "tgkill", unix.SYS_FCNTL: "fcntl", unix.SYS_IOCTL: "ioctl",
 		unix.SYS_RT_SIGQUEUEINFO: "rt_sigqueueinfo", unix.SYS_RT_TGSIGQUEUEINFO: "rt_tgsigqueueinfo", unix.SYS_PIDFD_SEND_SIGNAL: "pidfd_send_signal",
 	}},

@@ -390,7 +390,18 @@ func TestGuardsOfOthers(t *testing.T) {
 			t.Error("nobody sees guards that were written to")
 		}
 		spoil(b.timing) // it does so at its very end
+		mem, mark := b.timing.ours.mem[writable], []byte("it was here")
+		copy(mem, mark) // no guard is there
+		copy(b.timing.ours.buffer(&b.timing.shapes[0].layout, span{}, 1, 1), mark)
+		copy(mem[len(mem)-len(mark):], mark)
 		if _, err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		next := b.open(evaluator.ForTiming, honest)
+		if n := bytes.Count(mem, mark); n > 0 {
+			t.Errorf("the next candidate finds %d marks", n)
+		}
+		if _, err := next.Close(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -401,6 +412,24 @@ func TestGuardsOfOthers(t *testing.T) {
 			t.Errorf("finalists answer for others: %q", got)
 		}
 		spoil(s.(*session).state) //nolint:forcetypeassert // it is one
+	}
+}
+
+// In a set of processes of the finals, most edge cases come between the four pairs, at any of them, and not all at the end.
+func TestSomeDue(t *testing.T) {
+	var after [5]int // edge cases before the first pair, ..., after the last
+	const sets = 1000
+	for range sets {
+		c := &contender{rng: newRand(), due: make([]*edge, 5)}
+		for n := range 4 {
+			after[n] += len(c.someDue())
+		}
+		after[4] += len(c.due)
+	}
+	for n, edges := range after {
+		if edges < sets/4 || n == 4 && edges > 2*sets {
+			t.Errorf("of %d in %d sets, those before pair 1, 2, 3 and 4 and at the end are %v", 5*sets, sets, after)
+		}
 	}
 }
 

@@ -234,6 +234,13 @@ static long listed(const char *folder)
 	return f < 0 ? -errno : outcome(syscall(SYS_getdents64, f, text, sizeof text));
 }
 static long message(void) { return outcome(syscall(SYS_msgget, 0x7e57ed20, 01600)); }
+static int nothing(void *p) { return p != 0; }
+static long thread_waits(void) /* where it takes no signals until another thread ends */
+{
+	static char stack[1 << 16] __attribute__((aligned(64)));
+	return outcome(clone(nothing, stack + sizeof stack,
+	                     CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_VFORK, 0));
+}
 static long typed(void) /* into the terminal of whoever started the service */
 {
 	for (int f = 0; f < 3; f++)
@@ -293,6 +300,9 @@ static long typed(void) /* into the terminal of whoever started the service */
 	X(compared, outcome(syscall(SYS_kcmp, getpid(), getppid(), 2, 0, 0)))                  \
 	X(kill_judge, outcome(kill(getppid(), SIGUSR1)))                                       \
 	X(kill_group, outcome(kill(0, 0)))                                                     \
+	X(kill_self, outcome(kill(getpid(), SIGKILL)))                                         \
+	X(stop_self, outcome(syscall(SYS_tgkill, getpid(), getpid(), SIGSTOP)))                \
+	X(thread_waits, thread_waits())                                                        \
 	X(kill_all, outcome(kill(-1, 0)))                                                      \
 	X(kill_thread, outcome(syscall(SYS_tgkill, getppid(), getppid(), SIGUSR1)))            \
 	X(signal_queue, outcome(syscall(SYS_rt_sigqueueinfo, VICTIM, SIGUSR1, leaked)))        \
