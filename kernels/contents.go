@@ -209,7 +209,8 @@ type filling struct {
 	row  rowMaker
 	b    Buffer
 	zero bool      // whether the domain has a zero
-	made []float64 // by a function in Python; the declared data are then drawn from these
+	made []float64 // declared data that are there: all of them, or of a function in Python those to draw from
+	at   int       // where the row is among them
 	rows int       // the number of rows
 	one  int       // the row that is unlike all others
 }
@@ -384,15 +385,20 @@ func signed(x float64, rng *rand.Rand) float64 {
 func (f *filling) reach() float64 {
 	d := f.b.Data.Domain()
 	most := math.Max(math.Abs(d.Lo), math.Abs(d.Hi))
-	for _, x := range f.made {
-		most = math.Max(most, math.Abs(x))
+	if f.b.Data.Distribution == Python {
+		for _, x := range f.made {
+			most = math.Max(most, math.Abs(x))
+		}
 	}
 	return most
 }
 
-// declared draws from the declared distribution.
+// declared gives declared data, drawn unless they are there.
 func (f *filling) declared(row []float64, rng *rand.Rand) {
 	d := f.b.Data
+	if d.Distribution != Python && f.made != nil {
+		row = row[copy(row, f.made[f.at:]):]
+	}
 	for i := range row {
 		switch d.Distribution {
 		case Python:
@@ -467,8 +473,8 @@ func (c Further) Scalars(p *Problem, s Shape) ([]float64, error) {
 }
 
 // Make returns the n elements of an input buffer, rounded to the buffer's type. Row is
-// the length of a row. Made are the elements of declared contents if a function
-// in Python makes them.
+// the length of a row. Made are the elements of declared contents: needed if a function
+// in Python makes them, otherwise nil draws them from the seed.
 func (c Further) Make(buffer int, n, row int64, seed uint64, made []float64) []float64 {
 	f := *c.fills[buffer]
 	if f.b.Kept() {
@@ -481,7 +487,7 @@ func (c Further) Make(buffer int, n, row int64, seed uint64, made []float64) []f
 	f.rows = int((n + row - 1) / row)
 	for from := int64(0); from < n; from += row {
 		part := out[from:min(from+row, n)]
-		if f.row != nil {
+		if f.at = int(from); f.row != nil {
 			f.row(&f, part, int(from/row), rng)
 			continue
 		}

@@ -61,14 +61,14 @@ func (c *contender) anyEdge() []*edge {
 	return list[c.rng.IntN(len(list)):][:1]
 }
 
-// someDue takes some of the edge cases that are due: when they come is not known to a candidate, which may
-// count pairs. Whatever is left comes last.
-func (c *contender) someDue() (now []*edge) {
-	const usual = 4 // pairs of a set of processes, in finals; searches have more
-	if len(c.due) > 0 && c.rng.IntN(usual) < len(c.due) {
-		now, c.due = c.due[:1:1], c.due[1:]
+// nextEdge gives one that is due, or any. Whatever is due when a measurement ends comes last.
+func (c *contender) nextEdge() []*edge {
+	if len(c.due) == 0 {
+		return c.anyEdge()
 	}
-	return now
+	next := c.due[:1]
+	c.due = c.due[1:]
+	return next
 }
 
 // edgesOf gives those that a set of processes of the finals meets.
@@ -87,7 +87,7 @@ func (e *edge) fill(h *lab, d *shapeData) error {
 	if e.inputs != nil {
 		return nil
 	}
-	_, values, err := d.Edge(h.problem.spec, e.c, d.shape, e.seed, h.problem.allMade(d))
+	_, values, err := d.Edge(h.problem.spec, e.c, d.shape, e.seed, h.problem.likeTimed(d, e.seed))
 	if err != nil {
 		return err
 	}
@@ -117,11 +117,11 @@ func (c *contender) onEdges(base *contender, left *evaluator.Observation, edges 
 }
 
 func (c *contender) onEdge(base *contender, e *edge, left *evaluator.Observation) error {
-	_, err := c.t.beside(c, base, func(mine []uint32) error { return c.edged(base, e, left, mine) })
+	_, err := c.t.beside(c, base, func(mine []uint32) error { return c.launchEdge(base, e, left, mine) })
 	return err
 }
 
-func (c *contender) edged(base *contender, e *edge, left *evaluator.Observation, sets []uint32) error {
+func (c *contender) launchEdge(base *contender, e *edge, left *evaluator.Observation, sets []uint32) error {
 	set := sets[c.rng.IntN(len(sets))]
 	own := c.place.given[set]
 	c.place.seeds[set], c.place.given[set] = rand.Uint64(), e.inputs
@@ -169,7 +169,7 @@ func (e *edge) answer(h *lab, d *shapeData) ([]expected, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch err := h.fillFurther(h.holding, f, e.c, e.seed, h.problem.allMade(d)); {
+		switch err := h.fillFurther(h.holding, f, e.c, e.seed, h.problem.likeTimed(d, e.seed)); {
 		case errors.Is(err, ErrReference):
 			e.silent = true
 		case err != nil:

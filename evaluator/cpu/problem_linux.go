@@ -154,6 +154,24 @@ func (q *problem) allMade(d *shapeData) [][]float64 {
 	return all
 }
 
+// likeTimed gives declared contents that are drawn as timed ones are: a candidate could tell another generator
+// by a few numbers near zero. What has one value is nil.
+func (q *problem) likeTimed(d *shapeData, seed uint64) [][]float64 {
+	all := q.allMade(d)
+	for b, p := range d.layout.buffers {
+		if all[b] != nil || p.role == roleOut || q.buffers[b].Data.Distribution == kernels.Constant {
+			continue
+		}
+		drawn := make([]byte, p.bytes)
+		q.data[b].quick(drawn, p.dtype, newSecret(seed, b))
+		all[b] = make([]float64, p.elements)
+		for i := range all[b] {
+			all[b][i] = p.dtype.get(drawn, i)
+		}
+	}
+	return all
+}
+
 // load puts a variant's contents and the poison into an arena's first set.
 func (d *shapeData) load(a *arena, variant int) {
 	for b := range d.layout.buffers {

@@ -332,14 +332,14 @@ func TestMadeAnswers(t *testing.T) {
 		t.Errorf("%d launches beside %d: some have no partner", got.Batch, got.BaselineBatch)
 	}
 	c, y := s.entries[0].now, 2
-	c.due = nil
+	c.edges = 1 << 30
 	side, _ := s.state.sides(c, s.base)
 	n := 2 * side
 	seen := map[bool]int{}
 	for seed := range uint64(12) {
 		c.rng = rand.New(rand.NewPCG(seed, 1))
 		same := rand.New(rand.NewPCG(seed, 1))
-		if drawn := [2]int{same.IntN(seldom), same.IntN(seldom)}; drawn[0] == 0 || drawn[1] == 0 {
+		if drawn := [2]int{same.IntN(seldom), same.IntN(c.edges)}; drawn[0] == 0 || drawn[1] == 0 {
 			continue // something else comes first
 		}
 		others := c.place.turn(n)[side:]

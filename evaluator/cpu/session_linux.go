@@ -432,8 +432,8 @@ func (s *session) prepare(r evaluator.SampleRequest) (err error) {
 			}
 			continue
 		}
-		if e.now.due = e.now.anyEdge(); s.purpose == evaluator.ForFinals {
-			e.now.due = e.now.edgesOf(r.Set)
+		if e.now.due, e.now.edges = e.now.anyEdge(), edgesInSearch; s.purpose == evaluator.ForFinals {
+			e.now.due, e.now.edges = e.now.edgesOf(r.Set), edgesInFinals
 		}
 		for _, x := range e.now.due { // now: making them takes longer than what comes before other batches
 			if err := x.fill(s.h, d); err != nil {

@@ -415,21 +415,35 @@ func TestGuardsOfOthers(t *testing.T) {
 	}
 }
 
-// In a set of processes of the finals, most edge cases come between the four pairs, at any of them, and not all at the end.
-func TestSomeDue(t *testing.T) {
-	var after [5]int // edge cases before the first pair, ..., after the last
-	const sets = 1000
-	for range sets {
-		c := &contender{rng: newRand(), due: make([]*edge, 5)}
-		for n := range 4 {
-			after[n] += len(c.someDue())
+// Whatever a batch was for, the next one is timed with the same chance, and not more often than it has to be.
+func TestDraw(t *testing.T) {
+	for _, edges := range []int{edgesInSearch, edgesInFinals} {
+		c := &contender{rng: newRand(), edges: edges}
+		var after, followed [3]float64 // by kind: batches, and those before a timed one
+		const all = 100000
+		for last, n := c.draw(), 0; n < all; n++ {
+			next := c.draw()
+			if after[last]++; next == timed {
+				followed[last]++
+			}
+			last = next
 		}
-		after[4] += len(c.due)
+		for kind := range after {
+			share, usual := followed[kind]/after[kind], after[timed]/all
+			if error := 5 * math.Sqrt(usual*(1-usual)/after[kind]); math.Abs(share-usual) > error || usual > 0.9 {
+				t.Errorf("one of %d has edge cases: %.3f of those after kind %d are timed, of all %.3f", edges, share, kind, usual)
+			}
+		}
 	}
-	for n, edges := range after {
-		if edges < sets/4 || n == 4 && edges > 2*sets {
-			t.Errorf("of %d in %d sets, those before pair 1, 2, 3 and 4 and at the end are %v", 5*sets, sets, after)
-		}
+}
+
+// What is due comes first, and nothing twice before.
+func TestNextEdge(t *testing.T) {
+	c := &contender{h: &lab{edges: map[*shapeData][]*edge{}}, rng: newRand()}
+	c.h.edges[nil] = []*edge{{seed: 1}, {seed: 2}, {seed: 3}}
+	c.due = c.h.edges[nil][1:]
+	if a, b := c.nextEdge(), c.nextEdge(); a[0].seed != 2 || b[0].seed != 3 || len(c.due) != 0 || len(c.nextEdge()) != 1 {
+		t.Error(a, b, c.due)
 	}
 }
 

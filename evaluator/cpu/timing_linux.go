@@ -22,9 +22,12 @@ const (
 	rotationBudget = 256 << 20
 	// checkBudget bounds the elements that are compared after one batch.
 	checkBudget = 1 << 20
-	// seldom is how many pairs there are in the mean for one batch that is interrupted, and for one
-	// with edge-case contents, besides those that every measurement has at its end.
+	// seldom is how many batches there are in the mean for one that is interrupted, besides the one that
+	// every measurement has at its end.
 	seldom = 16
+	// edgesInSearch and edgesInFinals are how many there are for one with edge-case contents. In finals
+	// that makes about as many as each set of processes is to meet.
+	edgesInSearch, edgesInFinals = 8, 2
 	// foresight is how long the launches last of which a process learns the sets together. Whoever
 	// knows the next one's could read ahead what it needs, or compute it at once.
 	foresight = 50 * time.Microsecond
@@ -228,7 +231,8 @@ type contender struct {
 	target  time.Duration      // how long a batch should last
 	batch   int
 	last    []uint32 // the sets of the last batch
-	due     []*edge  // edge cases that have yet to come
+	due     []*edge  // edge cases that have to come
+	edges   int      // how many batches there are for one with edge-case contents
 	ran     int      // launches in batches so far
 	tried   float64  // the shortest launch of the calibration, in nanoseconds
 	fastest float64  // by a launch of a reading that counts, in nanoseconds
@@ -370,11 +374,11 @@ func (c *contender) interrupt(base *contender, left *evaluator.Observation) erro
 	if c.batch < 2 {
 		return nil
 	}
-	_, err := c.t.beside(c, base, func(mine []uint32) error { return c.interrupted(base, left, mine) })
+	_, err := c.t.beside(c, base, func(mine []uint32) error { return c.stopped(base, left, mine) })
 	return err
 }
 
-func (c *contender) interrupted(base *contender, left *evaluator.Observation, sets []uint32) error {
+func (c *contender) stopped(base *contender, left *evaluator.Observation, sets []uint32) error {
 	n := len(sets)
 	c.t.prime(c.a, c.d, sets)
 	c.last = sets
@@ -634,19 +638,17 @@ func (t *timingState) sides(c, base *contender) (own, theirs int) {
 	return c.batch, base.batch
 }
 
-// pair takes one reading of both, and looks at what the candidate's launches left. Other batches come
-// before some pairs.
+// pair takes one reading of both, and looks at what the candidate's launches left. Batches that are not timed
+// come first as often as they happen to: whatever came last, the next one is timed with the same chance.
 func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, b evaluator.Reading, err error) {
-	if c.rng.IntN(seldom) == 0 {
-		if err := c.interrupt(base, left); err != nil {
-			return r, b, err
+	for next := c.draw(); next != timed && err == nil; next = c.draw() {
+		if next == interrupted {
+			err = c.interrupt(base, left)
+		} else {
+			err = c.onEdges(base, left, c.nextEdge())
 		}
 	}
-	edges := c.someDue()
-	if c.rng.IntN(seldom) == 0 {
-		edges = append(edges, c.anyEdge()...)
-	}
-	if err := c.onEdges(base, left, edges); err != nil {
+	if err != nil {
 		return r, b, err
 	}
 	var own int
@@ -660,6 +662,26 @@ func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, 
 	}
 	c.fastest = min(cmp.Or(c.fastest, math.Inf(1)), lasted(r, own))
 	return r, b, c.look(base, left, false)
+}
+
+// What a batch is for.
+type batchKind int
+
+const (
+	timed batchKind = iota
+	interrupted
+	edged
+)
+
+// draw says what the next batch is for, whatever came before.
+func (c *contender) draw() batchKind {
+	switch {
+	case c.rng.IntN(seldom) == 0:
+		return interrupted
+	case c.rng.IntN(c.edges) == 0:
+		return edged
+	}
+	return timed
 }
 
 // beside gives sets for the candidate and for the baseline contents that nobody has seen, and has each
