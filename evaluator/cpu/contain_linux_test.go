@@ -63,7 +63,7 @@ var endings = map[string]ending{
 	"faults": ends("userfaultfd"), "trace_judge": ends("reach into another process"), "memory_judge": fails(unix.EACCES),
 	"memory_read": ends("reach into another process"), "memory_read_judge": ends("reach into another process"),
 	"files_of_judge": fails(unix.EACCES), "files_taken": ends("reach into another process"), "compared": ends("reach into another process"),
-	"kill_self": ends("send a signal"), "stop_self": ends("send a signal"), "thread_waits": ends("start a process"),
+	"clock_of_judge": fails(unix.EINVAL), "kill_self": ends("send a signal"), "stop_self": ends("send a signal"), "thread_waits": ends("start a process"),
 	"kill_judge": ends("send a signal"), "kill_group": ends("send a signal"), "kill_all": ends("send a signal"),
 	"kill_thread": ends("send a signal"), "signal_queue": ends("send a signal"), "signal_owner": ends("send a signal"),
 	"limits_of_judge": ends("change limits"), "limits_of_other": ends("change limits"), "limits_raised": ends("change limits"),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/kernels"
@@ -23,6 +24,11 @@ const (
 	// gross is by how many tolerances an output must be off to be wrong here: the rounding of an
 	// honest sum grows with the shape, and what this looks for is as large as the answer.
 	gross = 8
+	// hidden names the edge-case inputs whose rows are declared data but for one: of all others a few
+	// elements tell that they are unusual, and whoever looks at these is right then.
+	hidden = "somewhere"
+	// hiddenEach is how many of these there are at a shape: a row may be harmless by chance.
+	hiddenEach = 3
 )
 
 // An edge is one of the edge-case inputs at a shape, drawn from a secret.
@@ -45,16 +51,29 @@ func (h *lab) edgesAt(d *shapeData) []*edge {
 	}
 	var list []*edge
 	all := h.problem.spec.Further()
-	for _, i := range rand.Perm(len(all)) {
-		list = append(list, &edge{c: all[i].Declared(), seed: rand.Uint64()})
+	for i := range all {
+		times := 1
+		if all[i].Name == hidden {
+			times = hiddenEach
+		}
+		for range times {
+			list = append(list, &edge{c: all[i].Declared(), seed: rand.Uint64()})
+		}
 	}
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	h.edges[d] = list
 	return list
 }
 
-// anyEdge gives one of the edge-case inputs, drawn which, if there are any.
+// anyEdge gives one of the edge-case inputs, if there are any: half of the time a hidden one.
 func (c *contender) anyEdge() []*edge {
 	list := c.h.edgesAt(c.d)
+	if c.rng.IntN(2) == 0 {
+		few := slices.DeleteFunc(slices.Clone(list), func(e *edge) bool { return e.c.Name != hidden })
+		if len(few) > 0 {
+			list = few
+		}
+	}
 	if len(list) == 0 {
 		return nil
 	}
@@ -63,7 +82,7 @@ func (c *contender) anyEdge() []*edge {
 
 // nextEdge gives one that is due, or any. Whatever is due when a measurement ends comes last.
 func (c *contender) nextEdge() []*edge {
-	if len(c.due) == 0 {
+	if len(c.due) == 0 || c.rng.IntN(2) == 0 {
 		return c.anyEdge()
 	}
 	next := c.due[:1]

@@ -38,6 +38,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TEXT_(x) #x
@@ -234,6 +235,11 @@ static long listed(const char *folder)
 	return f < 0 ? -errno : outcome(syscall(SYS_getdents64, f, text, sizeof text));
 }
 static long message(void) { return outcome(syscall(SYS_msgget, 0x7e57ed20, 01600)); }
+static long clock_of(int pid) /* processor time of another process */
+{
+	struct timespec t;
+	return outcome(clock_gettime((clockid_t)(~(unsigned)pid << 3 | 2), &t));
+}
 static int nothing(void *p) { return p != 0; }
 static long thread_waits(void) /* where it takes no signals until another thread ends */
 {
@@ -295,6 +301,7 @@ static long typed(void) /* into the terminal of whoever started the service */
 	X(memory_judge, memory_of(getppid()))                                                  \
 	X(memory_read, memory_read(VICTIM))                                                    \
 	X(memory_read_judge, memory_read(getppid()))                                           \
+	X(clock_of_judge, clock_of(getppid()))                                                 \
 	X(files_of_judge, read_file(of_process(getppid(), "fd/3")))                            \
 	X(files_taken, taken(getppid()))                                                       \
 	X(compared, outcome(syscall(SYS_kcmp, getpid(), getppid(), 2, 0, 0)))                  \
