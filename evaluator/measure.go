@@ -176,9 +176,9 @@ const (
 	// short: it claims less. Its clock was tampered with, work was done outside
 	// of the timed region, or it waited for a core there.
 	short
-	// bogus: it claims less than the processor time, or more than passed in all, which waiting does
+	// impossible: it claims less than the processor time, or more than passed in all, which waiting does
 	// not explain.
-	bogus
+	impossible
 	// long: it claims more than passed without waits, since it waited for a core within the timed region.
 	long
 )
@@ -226,7 +226,7 @@ func (t *tally) hold(r Reading, batch, more, threads int, exact bool, open float
 	how := confirmed
 	switch {
 	case exact && (r.CPUNS-open-claimed > allowed || claimed-r.WallNS > allowed && r.WallNS > 0):
-		how = bogus
+		how = impossible
 	case !(seen-claimed <= allowed) || !(r.WallNS > 0):
 		how = short
 	case exact && claimed-seen > allowed:
@@ -241,7 +241,7 @@ func (r Reading) tells(batch int, how claim, exact bool) bool {
 	if !exact && !r.elsewhere() {
 		return true
 	}
-	return how == bogus || how != long && r.WaitedNS < telling*r.NS*float64(batch)
+	return how == impossible || how != long && r.WaitedNS < telling*r.NS*float64(batch)
 }
 
 // A count is what the pairs of a tally show.

@@ -260,6 +260,32 @@ void evotune_call(const long *d, void *const *b, const double *s)
 	}
 }
 
+// startSource starts a process with a C source, which knows a shape with one number, and gives that.
+func startSource(t *testing.T, h *lab, f flavour, role uint64, source string) (*process, []byte) {
+	t.Helper()
+	object, err := h.tool.compile(t.Context(), compilation{
+		args: []string{"-O1", "-shared", "-fPIC", "k.c", "-pthread"}, files: map[string]string{"k.c": source},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &shapeData{layout: newLayout([]placedBuffer{{name: "x", dtype: f32, elements: 1, bytes: 4, role: role}})}
+	a, err := newArena(d.layout.stride)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.close)
+	p, err := h.start(t.Context(), &f, object.Object, a, nil, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	if err := p.setShape(d, span{}); err != nil {
+		t.Fatal(err)
+	}
+	return p, a.buffer(&d.layout, span{}, 0, 0)
+}
+
 // TestThreadFlood: a candidate's threads stop where evotune, the same user's, still has
 // some left.
 func TestThreadFlood(t *testing.T) {
@@ -268,7 +294,7 @@ func TestThreadFlood(t *testing.T) {
 		return // root may have any number
 	}
 	h, _ := jailLab(t, quick())
-	object, err := h.tool.compile(t.Context(), compilation{args: []string{"-O1", "-shared", "-fPIC", "flood.c", "-pthread"}, files: map[string]string{"flood.c": `
+	p, out := startSource(t, h, cleanFlavour(), roleInOut, `
 static const long pause[2] = {600, 0};
 /* A thread without a stack, which needs none to wait. */
 static long thread(void)
@@ -287,29 +313,11 @@ void evotune_call(const long *d, void *const *b, const double *s)
 		n++;
 	*(float *)b[0] = (float)n;
 }
-`}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &shapeData{layout: newLayout([]placedBuffer{{name: "x", dtype: f32, elements: 1, bytes: 4, role: roleInOut}})}
-	a, err := newArena(d.layout.stride)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.close()
-	f := cleanFlavour()
-	p, err := h.start(t.Context(), &f, object.Object, a, nil, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.kill()
-	if err := p.setShape(d, span{}); err != nil {
-		t.Fatal(err)
-	}
+`)
 	if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, junk: -1}, answerDone, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	got := f32.get(a.buffer(&d.layout, span{}, 0, 0), 0)
+	got := f32.get(out, 0)
 	t.Logf("%v threads", got)
 	if got < 100 || got > moreThreads+500 { // others of this user may have gone
 		t.Errorf("it started %v threads", got)
@@ -323,39 +331,18 @@ void evotune_call(const long *d, void *const *b, const double *s)
 // is told from one that called exit.
 func TestLastWords(t *testing.T) {
 	h, _ := jailLab(t, quick())
-	d := &shapeData{layout: newLayout([]placedBuffer{
-		{name: "x", dtype: f32, elements: 1, bytes: 4, role: roleIn},
-		{name: "y", dtype: f32, elements: 1, bytes: 4, role: roleOut},
-	})}
 	for body, want := range map[string]string{
 		"socket(1, 1, 0);":   "use the network",
 		"*(float *)b[0] = 1": "wrote to input x at element 0",
 		"_exit(72)":          "called exit (status 72)",
 	} {
-		object, err := h.tool.compile(t.Context(), compilation{args: []string{"-O1", "-shared", "-fPIC", "k.c"}, files: map[string]string{"k.c": `
+		p, _ := startSource(t, h, cleanFlavour(), roleIn, `
 int socket(int, int, int);
 void _exit(int);
-void evotune_call(const long *d, void *const *b, const double *s) { (void)d, (void)b, (void)s; ` + body + `; }
-`}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := newArena(d.layout.stride)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer a.close()
-		f := cleanFlavour()
-		p, err := h.start(t.Context(), &f, object.Object, a, nil, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.kill()
+void evotune_call(const long *d, void *const *b, const double *s) { (void)d, (void)b, (void)s; `+body+`; }
+`)
 		if want == "use the network" && !p.sandboxed {
 			continue
-		}
-		if err := p.setShape(d, span{}); err != nil {
-			t.Fatal(err)
 		}
 		if err := p.send(command{kind: commandRun, launches: []uint32{0}, step: 1, junk: -1}); err != nil {
 			t.Fatal(err)
@@ -370,23 +357,9 @@ void evotune_call(const long *d, void *const *b, const double *s) { (void)d, (vo
 // TestRefusedEarlier: a thread may make a refused call at any time, while evotune waits for another answer.
 func TestRefusedEarlier(t *testing.T) {
 	h, _ := jailLab(t, quick())
-	object, err := h.tool.compile(t.Context(), compilation{args: []string{"-shared", "-fPIC", "k.c"}, files: map[string]string{
-		"k.c": "void evotune_call(const long *d, void *const *b, const double *s) { (void)d, (void)b, (void)s; }\n",
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := newArena(span{1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.close()
-	f := cleanFlavour()
-	p, err := h.start(t.Context(), &f, object.Object, a, nil, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.kill()
+	p, _ := startSource(t, h, cleanFlavour(), roleIn, `
+void evotune_call(const long *d, void *const *b, const double *s) { (void)d, (void)b, (void)s; }
+`)
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -413,7 +386,9 @@ func TestRefusedEarlier(t *testing.T) {
 // TestHalted: threads stop although the first one takes no signal, as where it waits for the end of another.
 func TestHalted(t *testing.T) {
 	h, _ := jailLab(t, quick())
-	object, err := h.tool.compile(t.Context(), compilation{args: []string{"-O1", "-shared", "-fPIC", "k.c"}, files: map[string]string{"k.c": `
+	f := cleanFlavour()
+	f.sandbox = false // which refuses the flag; others may do the same
+	p, out := startSource(t, h, f, roleInOut, `
 #define _GNU_SOURCE
 #include <sched.h>
 static char stack[1 << 16] __attribute__((aligned(64)));
@@ -429,30 +404,11 @@ void evotune_call(const long *d, void *const *b, const double *s)
 	(void)d, (void)s;
 	clone(work, stack + sizeof stack, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_VFORK, b[0]);
 }
-`}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &shapeData{layout: newLayout([]placedBuffer{{name: "x", dtype: f32, elements: 1, bytes: 4, role: roleInOut}})}
-	a, err := newArena(d.layout.stride)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.close()
-	f := cleanFlavour()
-	f.sandbox = false // which refuses the flag; others may do the same
-	p, err := h.start(t.Context(), &f, object.Object, a, nil, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.kill()
-	if err := p.setShape(d, span{}); err != nil {
-		t.Fatal(err)
-	}
+`)
 	if err := p.send(command{kind: commandRun, launches: []uint32{0}, step: 1, junk: -1}); err != nil {
 		t.Fatal(err)
 	}
-	count := func() float64 { return f32.get(a.buffer(&d.layout, span{}, 0, 0), 0) }
+	count := func() float64 { return f32.get(out, 0) }
 	for count() == 0 {
 		time.Sleep(time.Millisecond)
 	}
@@ -473,7 +429,7 @@ void evotune_call(const long *d, void *const *b, const double *s)
 // TestThreadsThatWork: a thread that a launch left has no time to work in, beyond what it takes to see that it does.
 func TestThreadsThatWork(t *testing.T) {
 	h, _ := jailLab(t, quick())
-	object, err := h.tool.compile(t.Context(), compilation{args: []string{"-O1", "-shared", "-fPIC", "k.c", "-pthread"}, files: map[string]string{"k.c": `
+	p, _ := startSource(t, h, cleanFlavour(), roleInOut, `
 #include <pthread.h>
 static void *work(void *p)
 {
@@ -487,25 +443,7 @@ void evotune_call(const long *d, void *const *b, const double *s)
 	pthread_t t;
 	pthread_create(&t, 0, work, 0);
 }
-`}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &shapeData{layout: newLayout([]placedBuffer{{name: "x", dtype: f32, elements: 1, bytes: 4, role: roleInOut}})}
-	a, err := newArena(d.layout.stride)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.close()
-	f := cleanFlavour()
-	p, err := h.start(t.Context(), &f, object.Object, a, nil, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.kill()
-	if err := p.setShape(d, span{}); err != nil {
-		t.Fatal(err)
-	}
+`)
 	if _, err := p.ask(command{kind: commandRun, launches: []uint32{0}, step: 1, junk: -1}, answerDone, time.Minute); err != nil {
 		t.Fatal(err)
 	}
