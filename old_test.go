@@ -21,6 +21,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/search"
@@ -295,6 +296,7 @@ func asked(t *testing.T, s *store.Store, campaign string) (out []string) {
 
 // TestOldVerify measures a candidate of an older version again.
 func TestOldVerify(t *testing.T) {
+	longtest.Short(t, "measures")
 	if _, err := exec.LookPath("gcc"); err != nil || runtime.GOOS != "linux" {
 		t.Skip("no C compiler on Linux: kernels cannot be run")
 	}

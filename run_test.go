@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
@@ -170,7 +171,8 @@ func TestFixCPU(t *testing.T) {
 func testFix(t *testing.T, job Job, kinds []store.Kind) {
 	run := func(s *store.Store, j Job) {
 		t.Helper()
-		if _, err := new(Machine).Run(t.Context(), s, j, Options{}); err != nil {
+		m := &Machine{CPU: cpu.Options{Sanitizers: []string{"none"}}}
+		if _, err := m.Run(t.Context(), s, j, Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}

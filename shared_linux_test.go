@@ -153,7 +153,7 @@ func TestSharedBetweenHosts(t *testing.T) {
 	defer folder.Close() //nolint:errcheck // the test is over
 	shelves, evaluations, sanitizer := []share.Shelf{folder}, 4, "none"
 	if longtest.All(t) {
-		shelves, evaluations, sanitizer = append(shelves, nil), 12, "memcheck"
+		shelves, evaluations, sanitizer = append(shelves, nil), 6, "memcheck"
 	}
 	for _, shelf := range shelves {
 		p := newPair(t, shelf)

@@ -129,7 +129,7 @@ func TestJudgeZoo(t *testing.T) {
 	needGCC(t)
 	for _, c := range zooCases(t, "zoo", "honest", "honest-twin", "honest-slow", "honest-threads") {
 		t.Run(c.Kernel, func(t *testing.T) {
-			checkCase(t, judgeFile(t, zooDir+"zoo/"+c.Kernel+".c", "--kernel", "zoo", "--kernels", zooDir+"zoo"), c)
+			checkCase(t, judgeFile(t, zooDir+"zoo/"+c.Kernel+".c", "--kernel", "zoo", "--kernels", zooDir+"zoo", "--timeout", "5s"), c)
 		})
 	}
 }
