@@ -19,6 +19,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/internal/docs"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/internal/tables"
 )
 
@@ -39,6 +40,7 @@ var notInCI = map[string]string{
 // flags, packages and patterns; and that CI runs the same subcommand with the
 // same flags, script or program, or that the block is marked as needing a GPU.
 func TestDocCommands(t *testing.T) {
+	longtest.Short(t, "computes for long")
 	pages, err := docs.Pages(repository)
 	if err != nil {
 		t.Fatal(err)
@@ -288,6 +290,7 @@ var asked = []string{
 // a short campaign. Names that are particular to a page are replaced by the
 // store's.
 func TestDocCommandsAnswer(t *testing.T) {
+	longtest.Short(t, "computes for long")
 	pages, err := docs.Pages(repository)
 	if err != nil {
 		t.Fatal(err)
