@@ -213,6 +213,7 @@ func TestSanitizers(t *testing.T) {
 // TestShapeLeftOut: a shape that an implementation leaves out is "not run", and nothing is launched at it,
 // between guard pages either.
 func TestShapeLeftOut(t *testing.T) {
+	longtest.Short(t, "computes for long")
 	d := changed(t, "kernel.toml", "[[implementation.parameter]]\nname = \"UNROLL\"", "[[implementation.constraint]]\nexpr = \"N != 1237\"\nwhy = \"it is odd\"\n\n[[implementation.parameter]]\nname = \"UNROLL\"")
 	r := open(t, d, quick(guardsName)).evaluate(t, "WRONG", "nothing")
 	outcomes := map[string]evaluator.Check{}
@@ -284,6 +285,7 @@ func TestOpenMP(t *testing.T) {
 // Every type of element, scalars of three types, a buffer that is read and
 // written.
 func TestMixedTypes(t *testing.T) {
+	longtest.Short(t, "computes for long")
 	s := open(t, load(t, "mixed"), quick("guards"))
 	for _, c := range []sin{
 		{"nothing", 0, evaluator.Correct, evaluator.StageBenchmark, ""},
@@ -542,6 +544,7 @@ func TestCacheOfOpen(t *testing.T) {
 
 // A kernel that rightly leaves its output as it was in every second launch is right in stopped batches too.
 func TestNothingToDo(t *testing.T) {
+	longtest.Short(t, "computes for long")
 	d := changed(t,
 		"kernel.toml", `role = "out"`, "role = \"inout\"\ndata = \"normal(0,1)\"",
 		"reference.c", "y[i] = factor * x[i];", "y[i] *= x[0] > 1 ? factor : 1;",

@@ -83,6 +83,7 @@ const scaleInPython = "def reference(x, factor):\n    return factor * x\n"
 // What a reference in Python gives is what one in C gives, on all contents, and what
 // honest answers may differ by.
 func TestPythonReference(t *testing.T) {
+	longtest.Short(t, "computes for long")
 	o := pythonOptions(t, "numpy")
 	o.CacheDir = t.TempDir()
 	c, python := openLab(t, load(t, "scale"), o), openLab(t, inPython(t, scaleInPython), o)
@@ -126,6 +127,7 @@ func TestPythonReference(t *testing.T) {
 
 // Candidates are judged by a reference in Python.
 func TestPythonJudges(t *testing.T) {
+	longtest.Short(t, "computes for long")
 	s := open(t, inPython(t, scaleInPython), pythonOptions(t, "numpy"))
 	if r := s.evaluate(t, "UNROLL", 4); r.Verdict != evaluator.Correct {
 		t.Errorf("%s: %s", r.Verdict, r.Reason)
@@ -201,6 +203,7 @@ func gathered(t *testing.T, python string, pairs ...string) *kernels.Definition 
 // Inputs from Python are whole wherever a candidate meets them: in parity, on edge-case
 // inputs of the others, and when it is timed.
 func TestPythonInputs(t *testing.T) {
+	longtest.Short(t, "computes for long")
 	o := pythonOptions(t, "numpy")
 	h := openLab(t, gathered(t, gather), o)
 	q := h.problem

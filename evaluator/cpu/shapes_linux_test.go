@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
 // TestShapeThatNobodyComputes: where a constraint over the dimensions excludes a shape, its
 // reference is not asked for, and the evidence says that nothing ran there.
 func TestShapeThatNobodyComputes(t *testing.T) {
+	longtest.Short(t, "computes for long")
 	dir := t.TempDir()
 	for _, name := range []string{"kernel.toml", "reference.c", "scale.c.tmpl"} {
 		b, err := os.ReadFile(filepath.Join("testdata", "scale", name))
