@@ -289,7 +289,7 @@ func TestDelaysInBuiltins(t *testing.T) {
 	}
 	names, samples := []string{"attention", "gemm"}, 1
 	if longtest.All(t) {
-		names, samples = catalogue.Names(), 10
+		names, samples = catalogue.Names(), 5
 	}
 	limits := map[string]any{"device_cores": int64(132), "device_max_shared_bytes": int64(227 << 10), "device_capability": int64(90), "device_registers": int64(65536)}
 	for compilerName, c := range hopperCompilers(t) {
@@ -309,7 +309,7 @@ func TestDelaysInBuiltins(t *testing.T) {
 				rng := rand.New(rand.NewSource(3))
 				n := samples
 				if compilerName == "nvcc" {
-					n = min(n, 3) // it is slow, and generates code as NVRTC does
+					n = min(n, 2) // it is slow, and generates code as NVRTC does
 				}
 				for range n {
 					g := space.Random(rng)
