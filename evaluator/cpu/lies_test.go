@@ -24,7 +24,7 @@ import (
 var (
 	lieTries = flag.Int("lies", 3, "TestLies: how many candidates tell each lie")
 	lieOut   = flag.String("lies.out", "", "TestLies: write a table to this `FILE.csv` and a plot beside it")
-	lieOnly  = flag.String("lies.only", "100,110,120,200", "TestLies: the true times, in percent of those claimed")
+	lieOnly  = flag.String("lies.only", "100,110,120,150,200", "TestLies: the true times, in percent of those claimed")
 	lieTeams = flag.String("lies.threads", "1,2", "TestLies: how many threads are declared")
 	lieCalm  = flag.Bool("lies.calm", false, "TestLies: the machine is calm, and lies of 1.1 times must be caught too")
 )
