@@ -193,6 +193,7 @@ func (m *Machine) OpenPlace(ctx context.Context, p fleet.Place, dir string, fetc
 	if err != nil {
 		return nil, err
 	}
+	t.search = true
 	problem, err := t.Open(ctx)
 	if err != nil {
 		return nil, err

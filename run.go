@@ -165,6 +165,7 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 		o.Workers = campaign.WithDefaults(cfg).Window
 		p, err = t.openOn(ctx, s, past, cfg, &o)
 	} else {
+		t.search = true
 		p, err = t.Open(ctx)
 	}
 	if err != nil {

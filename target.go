@@ -40,6 +40,8 @@ type Target struct {
 	// on, and empty draws new ones.
 	debug bool
 	pools []string
+	// search says that many candidates will be evaluated.
+	search bool
 }
 
 // Definition is the kernel as its backend has it; nil for a recorded table.
@@ -362,7 +364,7 @@ func (t *Target) Open(ctx context.Context) (Problem, error) {
 	}
 	plan := evaluator.Plan{
 		Definition: t.definition, Implementations: t.chosen, Tune: tune, Seed: uint64(t.Job.Seed),
-		Debug: t.debug, Pools: t.pools,
+		Debug: t.debug, Pools: t.pools, Search: t.search,
 	}
 	plan.Sanitize, plan.SanitizeAlso = t.sanitized(tune)
 	isTuned := map[string]bool{}

@@ -363,6 +363,9 @@ type Plan struct {
 	// Pools, as in Timing, makes timings reuse contents that were drawn before;
 	// empty draws new ones.
 	Pools []string
+	// Search says that many candidates will come, several at once: a lab starts all of its
+	// workers while it prepares, and not each when it is first needed.
+	Search bool
 	// Debug judges candidates, but not the baseline, in the debug flavor: compiled
 	// without optimization, with debugging information and with asserts enabled. The
 	// binary has no requirements to meet, the sanitizers also run on what failed

@@ -212,7 +212,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	h.describe()
 	for _, g := range h.gpus {
 		for _, p := range g.pools() {
-			p.warm()
+			p.warm(plan.Search)
 		}
 	}
 	if err := h.prepare(ctx); err != nil {

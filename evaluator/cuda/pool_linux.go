@@ -230,11 +230,17 @@ func (p *pool) grow() {
 	})
 }
 
-// warm starts the first worker before it is needed.
-func (p *pool) warm() {
+// warm starts workers before they are needed: all, or the first.
+func (p *pool) warm(all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.grow()
+	workers := 1
+	if all {
+		workers = p.room()
+	}
+	for range workers {
+		p.grow()
+	}
 }
 
 // tell wakes those who wait for a worker. The caller holds the lock.

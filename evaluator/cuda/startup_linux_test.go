@@ -20,6 +20,38 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
+// TestWorkersOfASearch: a lab of a search has all of its workers before a candidate comes, any
+// other the first of each kind.
+func TestWorkersOfASearch(t *testing.T) {
+	for _, search := range []bool{true, false} {
+		t.Run(fmt.Sprint(search), func(t *testing.T) {
+			o := fakeOptions(t)
+			o.SanitizeWorkers, o.ParityWorkers = 2, 3
+			plan := fakePlan(t)
+			plan.Search = search
+			h, _ := openFakePlan(t, o, plan)
+			for _, p := range h.gpus[0].pools() {
+				want := 1
+				if search {
+					want = p.room()
+				}
+				count := func() (there, starting int) {
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					return len(p.all), p.starting
+				}
+				within(t, "workers for "+p.name+" have started", func() bool {
+					there, starting := count()
+					return there >= want && starting == 0
+				})
+				if there, _ := count(); there != want {
+					t.Errorf("%d workers for %s, want %d", there, p.name, want)
+				}
+			}
+		})
+	}
+}
+
 // TestStartingHoldsNobodyUp: while workers start, which takes racecheck seconds
 // here, others are timed, and what starts stands still meanwhile.
 func TestStartingHoldsNobodyUp(t *testing.T) {
