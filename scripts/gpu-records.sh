@@ -360,6 +360,17 @@ fleet() {
   done
 }
 
+# family: attention at twelve shapes by one command, from an empty store; its library at 40 shapes between them, beside PyTorch.
+family() {
+  local db=$out/family.db lib=$out/libattention
+  rm -rf "$db" "$lib"
+  bin/tune run attention --backend cuda --family "B=2 H=8 S=512,2048,8192 D=64,128 CAUSAL=0,1" --time 7m30s --store "$db" >"$out/family.txt" 2>"$out/family.err"
+  say "family: status $?; $(grep -h '^attention-family-.*, in ' "$out/family.txt")"
+  bin/tune export attention --lang cuda --embed --store "$db" --out "$lib" >"$out/family.export.txt" 2>&1 || say "family: export failed: $(tail -1 "$out/family.export.txt")"
+  (cd "$lib/torch" && timeout 300 python3 bench.py --held-out 40) >"$out/heldout.txt" 2>&1
+  grep -h '^40 shapes: ' "$out/heldout.txt" | while read -r line; do say "family: $line"; done
+}
+
 for stage in "$@"; do
   begin=$SECONDS
   "$stage"
