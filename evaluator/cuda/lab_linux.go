@@ -210,11 +210,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 		return nil, python.Blame(err, ErrReference, "kernel "+q.name)
 	}
 	h.describe()
-	for _, g := range h.gpus {
-		for _, p := range g.pools() {
-			p.warm(plan.Search)
-		}
-	}
+	h.warm(plan.Search)
 	if err := h.prepare(ctx); err != nil {
 		return nil, err
 	}

@@ -230,17 +230,56 @@ func (p *pool) grow() {
 	})
 }
 
-// warm starts workers before they are needed: all, or the first.
-func (p *pool) warm(all bool) {
+// warm starts workers before they are needed: the first of each kind, and before a search the
+// others too. These come when the first ones are there: a device may not have memory for all.
+func (h *lab) warm(search bool) {
+	var pools []*pool
+	for _, g := range h.gpus {
+		pools = append(pools, g.pools()...)
+	}
+	for _, p := range pools {
+		p.fill(1)
+	}
+	if search {
+		h.Calls.Go(func() {
+			for _, p := range pools {
+				if !p.hasOne(h.Life) {
+					return
+				}
+			}
+			for _, p := range pools {
+				p.fill(p.size)
+			}
+		})
+	}
+}
+
+// fill starts so many more workers, or as many as there is room for.
+func (p *pool) fill(workers int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	workers := 1
-	if all {
-		workers = p.room()
-	}
-	for range workers {
+	for range min(workers, p.room()) {
 		p.grow()
 	}
+}
+
+// hasOne waits for the first worker and says whether it came.
+func (p *pool) hasOne(ctx context.Context) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.starting > 0 && len(p.idle) == 0 {
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		p.mu.Lock()
+		if ctx.Err() != nil {
+			return false
+		}
+	}
+	return len(p.all) > 0
 }
 
 // tell wakes those who wait for a worker. The caller holds the lock.

@@ -20,33 +20,43 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
-// TestWorkersOfASearch: a lab of a search has all of its workers before a candidate comes, any
-// other the first of each kind.
+// TestWorkersOfASearch: a lab of a search has all of its workers before a candidate comes, and the
+// first of each kind before others; any other lab starts no more than it needs.
 func TestWorkersOfASearch(t *testing.T) {
 	for _, search := range []bool{true, false} {
 		t.Run(fmt.Sprint(search), func(t *testing.T) {
-			o := fakeOptions(t)
-			o.SanitizeWorkers, o.ParityWorkers = 2, 3
+			o := fakeOptions(t, "EVOTUNE_FAKE_START=500ms") // racecheck's begin late
+			o.SanitizeWorkers, o.ParityWorkers = 6, 6
 			plan := fakePlan(t)
 			plan.Search = search
 			h, _ := openFakePlan(t, o, plan)
+			var firsts, others []int
 			for _, p := range h.gpus[0].pools() {
-				want := 1
-				if search {
-					want = p.room()
-				}
-				count := func() (there, starting int) {
+				workers := func() (pids []int) {
 					p.mu.Lock()
 					defer p.mu.Unlock()
-					return len(p.all), p.starting
+					for w := range p.all {
+						pids = append(pids, w.PID)
+					}
+					return pids
 				}
-				within(t, "workers for "+p.name+" have started", func() bool {
-					there, starting := count()
-					return there >= want && starting == 0
-				})
-				if there, _ := count(); there != want {
-					t.Errorf("%d workers for %s, want %d", there, p.name, want)
+				if search {
+					within(t, "all workers for "+p.name+" have started", func() bool { return len(workers()) == p.room() })
 				}
+				pids := workers()
+				slices.Sort(pids)
+				switch {
+				case !search && !p.alone && len(pids) >= p.size:
+					t.Errorf("%d workers for %s, and nobody needs them", len(pids), p.name)
+				case search:
+					firsts = append(firsts, pids[0])
+					if p.name != racecheck { // while its first one starts, the baseline asks for another
+						others = append(others, pids[1:]...)
+					}
+				}
+			}
+			if search && slices.Max(firsts) > slices.Min(others) {
+				t.Errorf("there were others, %v, before the first of each kind, %v", others, firsts)
 			}
 		})
 	}
