@@ -680,13 +680,13 @@ APART = (32 << 10, 576 << 10, 1032 << 10, 1040 << 10)
 
 def copies(winner):
     """Copies of as many bytes as the winner moves, half of them read and half written, where its time is that of moving them."""
-    half = moved(winner)
+    half = copied(winner)
     for apart in APART if half else ():
         at = -(-half // (2 << 20)) * (2 << 20) + apart
         yield Contender("copy of as many bytes", lambda t, at=at: t["room to copy"][at : at + half].copy_(t["room to copy"][:half]))
 
 
-def moved(winner):
+def copied(winner):
     """What a copy reads, in bytes; 0 where none is timed."""
     half = int(winner.get("bytes", 0)) // 2 if winner["kernel"] in MEMORY_BOUND else 0
     return half - half % (8192 if half > 4 << 20 else 256)
@@ -773,7 +773,7 @@ def fresh(winner, seed, device="cuda"):
             tensors[b["name"]] = draw(b, generator, device)
     if winner["kernel"] in PREPARE:
         PREPARE[winner["kernel"]](winner["dims"], tensors)
-    if half := moved(winner):
+    if half := copied(winner):
         tensors["room to copy"] = torch.randint(256, (2 * half + (4 << 20),), dtype=torch.uint8, device=device, generator=generator)
     return tensors
 
