@@ -176,6 +176,14 @@ func (h *lab) instructions(ctx context.Context, c *candidate, modifiers bool) (c
 	}
 	code, unread := readOpcodes(c.out.Cubin)
 	if unread == nil && !modifiers {
+		if !h.disasm.names.known(code) {
+			// What is being learned from others may be all that is missing.
+			leave, err := h.learning.enter(ctx)
+			if err != nil {
+				return counts, "", "", err
+			}
+			defer leave()
+		}
 		if counts, ok := h.disasm.names.count(code); ok {
 			return counts, "by opcodes that " + tool + " named", "", nil
 		}

@@ -47,6 +47,8 @@ type lab struct {
 	limits     map[string]any
 	serial     atomic.Int64
 	compiling  *queue
+	learning   *queue // who learns instructions' names from the disassembler
+	rehearsed  sync.Once
 
 	baseMu    sync.Mutex
 	baselines map[*shapeData]*candidate
@@ -61,6 +63,7 @@ type lab struct {
 	furtherMu sync.Mutex
 	further   map[furtherKey]wire.Shape
 	silent    sync.Map // why contents of the inputs are, by what a worker prepares
+	contents  sync.Map // that workers have prepared, in the same way
 
 	// hostKey identifies what computes on the CPU what is expected, "" where a reference
 	// in CUDA does: a program in Python, or hostReference, which is compiled. Expected are
@@ -225,7 +228,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 func newLab(base *labs.Base, o Options) *lab {
 	h := &lab{
 		Base: base, options: o, problem: &problem{},
-		compiling: newQueue(o.CompileWorkers), expecting: semaphore.NewWeighted(1),
+		compiling: newQueue(o.CompileWorkers), learning: newQueue(max(o.CompileWorkers/4, 1)), expecting: semaphore.NewWeighted(1),
 		baselines: map[*shapeData]*candidate{}, made: map[string]*candidate{},
 		further: map[furtherKey]wire.Shape{}, expected: map[string]string{},
 	}
@@ -400,6 +403,9 @@ func (h *lab) Build(ctx context.Context, src kernels.Rendered) (evaluator.Artifa
 	}
 	defer leave()
 	defer h.stages.enter(evaluator.StageCompile, new(candidate))()
+	if h.Plan.Search {
+		h.rehearsed.Do(h.rehearse)
+	}
 	c, report, err := h.compile(ctx, src, h.Plan.Debug, false)
 	if c == nil {
 		return evaluator.Artifact{}, report, err

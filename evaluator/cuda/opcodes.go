@@ -141,6 +141,13 @@ func (t *nameTable) count(code machineCode) (d disassembly, ok bool) {
 	return d, true
 }
 
+// known says whether all names are, or never will be.
+func (t *nameTable) known(code machineCode) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.distrusted || t.knows(code)
+}
+
 func (t *nameTable) knows(code machineCode) bool {
 	names := t.names[code.arch]
 	for op := range code.opcodes {

@@ -65,6 +65,8 @@ type pool struct {
 	changed chan struct{}
 	closed  bool
 	queued  atomic.Int64
+	// first is what a worker does before it is idle for the first time; nil for nothing.
+	first func(context.Context, *worker) error
 }
 
 func (h *lab) newPool(g *gpu, name string, size int) *pool {
@@ -215,12 +217,14 @@ func (p *pool) grow() {
 	p.starting++
 	p.h.Calls.Go(func() {
 		w, err := p.start(p.h.Life, p.gpu.startup)
+		if err == nil {
+			p.prepare(w)
+			defer p.put(w)
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.starting--
-		if err == nil {
-			p.idle = append(p.idle, w)
-		} else if p.h.Life.Err() == nil {
+		if err != nil && p.h.Life.Err() == nil {
 			p.failed = err
 			p.failures++
 			p.full = len(p.all) > 0
@@ -260,6 +264,67 @@ func (p *pool) fill(workers int) {
 	defer p.mu.Unlock()
 	for range min(workers, p.room()) {
 		p.grow()
+	}
+}
+
+// rehearse has the workers of a search do what each does once, in the time in which the first
+// candidates are compiled: these would wait for it.
+func (h *lab) rehearse() {
+	for _, g := range h.gpus {
+		h.Calls.Go(func() {
+			err := g.timing.run(h.Life, false, func(w *worker) error {
+				for _, d := range h.problem.Tune {
+					if h.baselineOf(d) == nil {
+						continue
+					}
+					if err := h.prepareTiming(h.Life, w, d, h.problem.seedOf(variants), batchTime); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil { // whoever is timed first sees it, too
+				h.Log.Debug("not ready to time", "reason", err)
+			}
+			g.parity.rehearse(h.prepareContents)
+		})
+	}
+}
+
+// rehearse has all workers, and those to come, do something before they are idle.
+func (p *pool) rehearse(first func(context.Context, *worker) error) {
+	p.mu.Lock()
+	p.first = first
+	idle := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	for _, w := range idle {
+		p.h.Calls.Go(func() {
+			p.prepare(w)
+			p.put(w)
+		})
+	}
+}
+
+// prepare has a worker do what comes first. After an error no other does: whoever needs
+// it sees the error, and workers that it costs would be replaced for ever.
+func (p *pool) prepare(w *worker) {
+	p.mu.Lock()
+	first := p.first
+	p.mu.Unlock()
+	if first == nil {
+		return
+	}
+	leave, err := p.gpu.gate.share(p.h.Life)
+	if err != nil {
+		return
+	}
+	defer leave()
+	if err := first(p.h.Life, w); err != nil {
+		p.h.Log.Debug("a worker is not prepared", "stage", p.name, "reason", err)
+		p.mu.Lock()
+		p.first = nil
+		p.mu.Unlock()
 	}
 }
 

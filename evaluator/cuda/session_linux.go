@@ -334,12 +334,29 @@ func (h *lab) prepareShape(ctx context.Context, w *worker, s wire.Shape, seed ui
 		if a.Silent != "" {
 			h.silent.Store(what, a.Silent)
 		}
+		h.contents.Store(what, contents{s, seed})
 		return nil
 	})
 	if said, ok := h.silent.Load(what); ok {
 		silent = said.(string)
 	}
 	return silent, err
+}
+
+// contents are inputs of a shape, by the seed that they come from.
+type contents struct {
+	shape wire.Shape
+	seed  uint64
+}
+
+// prepareContents has a worker make all that others have made for comparisons.
+func (h *lab) prepareContents(ctx context.Context, w *worker) (err error) {
+	h.contents.Range(func(_, v any) bool {
+		c := v.(contents)
+		_, err = h.prepareShape(ctx, w, c.shape, c.seed)
+		return err == nil
+	})
+	return err
 }
 
 // once prepares a worker for something that it has not done before.
