@@ -15,7 +15,8 @@ type Candidate struct {
 }
 
 // WithCandidate returns a context that names the candidate for an Evaluator that sends
-// candidates elsewhere; results never depend on it.
+// candidates elsewhere, or that takes them in the order of their proposals, in which a campaign
+// waits for them; results never depend on it.
 func WithCandidate(ctx context.Context, c Candidate) context.Context {
 	return context.WithValue(ctx, candidateKey{}, c)
 }

@@ -90,7 +90,7 @@ type candidate struct {
 	out     compiled
 	path    string // of the cubin, or of a routine's library, "" for that of the usual names
 	arch    string
-	rank    int64  // how many things of the lab's came before it
+	rank    int64  // by which it waits: the number of its proposal, or of what came to the lab before it
 	routine string // of a vendor's library, instead of a cubin
 	hash    string
 	// geometry, by shape; shapes that it cannot compute are in unsupported.
@@ -445,10 +445,14 @@ func (h *lab) artifact(c *candidate, key string) evaluator.Artifact {
 // compile makes a candidate; it is nil where the report says why there is none.
 func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline bool) (*candidate, evaluator.BuildReport, error) {
 	var report evaluator.BuildReport
-	rank := h.serial.Add(1)
+	serial := h.serial.Add(1)
+	rank := serial
+	if who, ok := evaluator.CandidateOf(ctx); ok {
+		rank = int64(who.Index) + 1 // 0 is what is done for none
+	}
 	ctx = ranked(ctx, rank)
 	c := &candidate{
-		name: fmt.Sprintf("candidate-%d", rank), rank: rank, src: src, baseline: baseline,
+		name: fmt.Sprintf("candidate-%d", serial), rank: rank, src: src, baseline: baseline,
 		geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{},
 	}
 	if report.Geometry = h.geometries(c, baseline); report.Geometry != "" {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -229,6 +231,45 @@ func TestCountingByOpcodes(t *testing.T) {
 				t.Errorf("after that, counted %s: %s", how, counts.code().Top(60))
 			}
 		})
+	}
+}
+
+// TestLearningTogether: of binaries with the same instructions that come at once, one is disassembled.
+func TestLearningTogether(t *testing.T) {
+	h := opcodeBench(t, disassemblers(t)[0])
+	l, _, found := compilers(t)
+	h.Launcher = l
+	c, ok := found["nvrtc"]
+	if !ok {
+		c = found["nvcc"]
+	}
+	out, err := c.compile(t.Context(), unit{source: opcodeSources["mma"], arch: "sm_90", plain: true})
+	if err != nil {
+		t.Fatal(logOf(err))
+	}
+	path := filepath.Join(h.Scratch, "mma.cubin")
+	if err := os.WriteFile(path, out.Cubin, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if h.Cache, err = cache.New(t.TempDir(), 0); err != nil {
+		t.Fatal(err)
+	}
+	var listed atomic.Int32
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			_, how, why, err := h.instructions(t.Context(), &candidate{out: out, path: path, hash: fmt.Sprint(i)}, false)
+			if err != nil || why != "" {
+				t.Error(why, err)
+			}
+			if how == "by "+h.disasm.name() {
+				listed.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if n := listed.Load(); n != 1 {
+		t.Errorf("%d were disassembled, want 1", n)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -59,6 +60,72 @@ func TestWorkersOfASearch(t *testing.T) {
 				t.Errorf("there were others, %v, before the first of each kind, %v", others, firsts)
 			}
 		})
+	}
+}
+
+// TestRehearsal: in a search all workers do what each does once when the first candidate comes, and
+// those that come later before anybody has them.
+func TestRehearsal(t *testing.T) {
+	for _, search := range []bool{true, false} {
+		t.Run(fmt.Sprint(search), func(t *testing.T) {
+			o := fakeOptions(t)
+			o.ParityWorkers = 3
+			plan := fakePlan(t)
+			plan.Search = search
+			h, _ := openFakePlan(t, o, plan)
+			proven := 0 // kinds of contents on which the baseline was
+			h.contents.Range(func(any, any) bool { proven++; return true })
+			build(t, h, "nothing", 1)
+			p := h.gpus[0].parity
+			ready := func() (n int) {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				for _, w := range p.idle {
+					if len(w.prepared) == proven {
+						n++
+					}
+				}
+				return n
+			}
+			if !search {
+				if n := ready(); n > 1 {
+					t.Errorf("%d workers have prepared all, and nobody asked", n)
+				}
+				return
+			}
+			within(t, "three workers are ready", func() bool { return ready() == 3 })
+			timing := h.gpus[0].timing
+			timing.mu.Lock()
+			for _, d := range h.problem.Tune {
+				if len(timing.idle) != 1 || timing.idle[0].batches[d] == 0 {
+					t.Errorf("%d workers are ready to time, or not at %s", len(timing.idle), d.shape.Name)
+				}
+			}
+			timing.mu.Unlock()
+			p.mu.Lock()
+			p.lost++ // there is room for one more
+			p.grow()
+			p.mu.Unlock()
+			within(t, "a fourth worker is ready", func() bool { return ready() == 4 })
+		})
+	}
+}
+
+// TestOrderOfProposals: candidates wait in the order of their proposals, whenever they come.
+func TestOrderOfProposals(t *testing.T) {
+	h, _ := openFake(t, fakeOptions(t))
+	for _, index := range []int{41, 7} {
+		src, err := h.Plan.Implementations[0].Render(fakeGenome(t, "nothing", index))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _, err := h.Build(evaluator.WithCandidate(t.Context(), evaluator.Candidate{Index: index}), src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := labs.Handle[*candidate](a); err != nil || c.rank != int64(index)+1 {
+			t.Errorf("proposal %d waits as number %d (%v)", index, c.rank, err)
+		}
 	}
 }
 

@@ -64,8 +64,8 @@ func (c *Campaign) compare(t *item) {
 // repeat has a candidate evaluated on a host that is none of these. The caller holds the lock.
 func (c *Campaign) repeat(t *item, first *evaluator.Result, suffix string, not ...string) {
 	again := &item{
-		task:  task{ID: taskID(c.id, t.candidate, suffix), Kind: kindAgain, Genomes: t.Genomes, Incumbent: t.Incumbent},
-		index: t.index, candidate: t.candidate, by: t.by, avoid: map[string]bool{}, first: first,
+		task:      task{ID: taskID(c.id, t.candidate, suffix), Kind: kindAgain, Index: t.Index, Genomes: t.Genomes, Incumbent: t.Incumbent},
+		candidate: t.candidate, by: t.by, avoid: map[string]bool{}, first: first,
 	}
 	if c.items[again.ID] != nil {
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/fleet/fleettest"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/store"
 )
 
 // A compiling evaluator calls before while a candidate is compiled.
@@ -217,5 +218,30 @@ func TestVacant(t *testing.T) {
 	began = time.Now()
 	if err := vacant("two"); err != nil || time.Since(began) > 200*time.Millisecond {
 		t.Errorf("the name of one that has left after %s: %v", time.Since(began), err)
+	}
+}
+
+// TestWorkersKnowTheOrder: an evaluator of a fleet learns the number of each proposal, in the order
+// of which the campaign waits for them.
+func TestWorkersKnowTheOrder(t *testing.T) {
+	var known sync.Map // by genome
+	ev := fleettest.NewSimulated(t, func(ctx context.Context, genome string) error {
+		who, _ := evaluator.CandidateOf(ctx)
+		known.Store(genome, who.Index)
+		return nil
+	})
+	f := fleettest.NewFarm(t, fleettest.InMemory(), 200*time.Millisecond, nil)
+	f.Add("w", 4, func(context.Context) (fleet.Runner, error) { return ev, nil }, nil)
+	l := &fleettest.Log{}
+	if done, err := f.Run(t.Context(), fleettest.Job(20, 8), l, 8); err != nil || !done.Complete {
+		t.Fatal(done, err)
+	}
+	for _, p := range l.Path() {
+		if p.Kind != store.KindAsked {
+			continue
+		}
+		if index, ok := known.Load(p.Genome); !ok || index != p.Index {
+			t.Errorf("proposal %d came as number %v", p.Index, index)
+		}
 	}
 }

@@ -110,7 +110,6 @@ type reading struct {
 type item struct {
 	task
 	of        *Campaign
-	index     int
 	candidate string
 	only      *host // who it is for, if not for anybody
 	on        *host
@@ -317,7 +316,7 @@ func (c *Campaign) Evaluate(ctx context.Context, g genome.Genome, incumbent floa
 		return evaluator.Result{}, errors.New("fleet: the context does not name the candidate")
 	}
 	t := &item{
-		task: task{ID: taskID(c.id, who.ID, ""), Genomes: []string{g.String()}, Incumbent: incumbent}, index: who.Index, candidate: who.ID,
+		task: task{ID: taskID(c.id, who.ID, ""), Genomes: []string{g.String()}, Index: who.Index, Incumbent: incumbent}, candidate: who.ID,
 	}
 	m, err := c.wait(ctx, t)
 	if err != nil {
@@ -328,7 +327,7 @@ func (c *Campaign) Evaluate(ctx context.Context, g genome.Genome, incumbent floa
 
 // Finals implements [evaluator.Evaluator]: on the device of one worker.
 func (c *Campaign) Finals(ctx context.Context, finalists []genome.Genome) (evaluator.Finals, error) {
-	t := &item{task: task{Kind: kindFinals}, index: math.MaxInt}
+	t := &item{task: task{Kind: kindFinals, Index: math.MaxInt}}
 	for _, g := range finalists {
 		t.Genomes = append(t.Genomes, g.String())
 	}
@@ -427,7 +426,7 @@ func (c *Campaign) requeue(t *item) {
 	if t.suspect() {
 		list = &c.suspects
 	}
-	i, _ := slices.BinarySearchFunc(*list, t, func(a, b *item) int { return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.ID, b.ID)) })
+	i, _ := slices.BinarySearchFunc(*list, t, func(a, b *item) int { return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.ID, b.ID)) })
 	*list = slices.Insert(*list, i, t)
 	c.pump()
 }

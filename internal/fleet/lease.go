@@ -342,7 +342,7 @@ func (c *Campaign) Recorded(candidate string) {
 		return
 	}
 	delete(c.items, id)
-	b := brief{index: t.index, verdict: t.result.Result.Verdict, fitness: t.result.Result.Fitness, host: t.result.Result.Host, late: t.late}
+	b := brief{index: t.Index, verdict: t.result.Result.Verdict, fitness: t.result.Result.Fitness, host: t.result.Result.Host, late: t.late}
 	c.told[candidate] = b
 }
 
@@ -369,7 +369,7 @@ func (c *Campaign) late(x *host, m done) {
 	b.late = append(b.late, x.session)
 	c.told[candidate] = b
 	x.stats.Late++
-	c.note(&item{index: b.index, candidate: candidate}, "", EndLate, record.Attempt{Host: x.Name, Session: x.session, Verdict: m.Result.Verdict, Fitness: m.Result.Fitness})
+	c.note(&item{task: task{Index: b.index}, candidate: candidate}, "", EndLate, record.Attempt{Host: x.Name, Session: x.session, Verdict: m.Result.Verdict, Fitness: m.Result.Fitness})
 }
 
 // internal says whether a task is none of the search's.
@@ -383,7 +383,7 @@ func (c *Campaign) note(t *item, stage, end string, a record.Attempt) {
 	if c.o.Note == nil || t.candidate == "" {
 		return
 	}
-	index, candidate := t.index, t.candidate
+	index, candidate := t.Index, t.candidate
 	write := func() {
 		e, err := record.NewAttempt(index, candidate, stage, end, a)
 		if err == nil {

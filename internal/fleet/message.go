@@ -117,6 +117,7 @@ const (
 // A task is one thing to evaluate, as it travels.
 type task struct {
 	ID        string   `json:"id"`
+	Index     int      `json:"index,omitempty"` // of the proposal
 	Kind      string   `json:"kind,omitempty"`
 	Genomes   []string `json:"genomes"`
 	Incumbent float64  `json:"incumbent,omitempty"`
