@@ -123,7 +123,7 @@ def rmsnorm_residual_fp8(X, R, W, eps=1e-5):
 
 
 def rope_kv(Q, K, V, angles, positions, slots, CAPACITY):
-    """Slots of no token have zeros here."""
+    """Slots of no token are NaN here: what is there is no part of the answer."""
     c, s = angles[positions.long()][:, None, :].chunk(2, -1)
 
     def turned(x):
@@ -131,7 +131,7 @@ def rope_kv(Q, K, V, angles, positions, slots, CAPACITY):
         return torch.cat([a * c - b * s, b * c + a * s], -1).to(x.dtype)
 
     def cache(x):
-        return x.new_zeros((CAPACITY, *x.shape[1:])).index_copy(0, slots.long(), x)
+        return x.new_full((CAPACITY, *x.shape[1:]), math.nan).index_copy(0, slots.long(), x)
 
     return turned(Q), cache(turned(K)), cache(V)
 

@@ -263,9 +263,14 @@ class Operators(unittest.TestCase):
                 for way in ("kernels", "measured"):
                     with self.subTest(op=op.name, grad=grad, way=way), evotune_torch.use(way):
                         args = [a.requires_grad_(grad and a.is_floating_point()) if isinstance(a, torch.Tensor) else a for a in self.small(op)]
+                        checks = list(CHECKS)
                         # PyTorch cannot multiply 8-bit floating point, by which opcheck looks for inputs that are written.
-                        small = any(s["dtype"].itemsize == 1 and s["dtype"].is_floating_point for s in op.inputs)
-                        torch.library.opcheck(op.call.default, tuple(args), test_utils=CHECKS[1:] if small else CHECKS)
+                        if any(s["dtype"].itemsize == 1 and s["dtype"].is_floating_point for s in op.inputs):
+                            checks.remove("test_schema")
+                        # It compares two calls, and what is not written differs.
+                        if any(s["unwritten"] for s in op.outputs):
+                            checks.remove("test_aot_dispatch_dynamic")
+                        torch.library.opcheck(op.call.default, tuple(args), test_utils=checks)
 
     def test_compile(self):
         if not hasattr(torch, "compile"):
