@@ -165,7 +165,9 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 		o.Workers = campaign.WithDefaults(cfg).Window
 		p, err = t.openOn(ctx, s, past, cfg, &o)
 	} else {
-		t.search = true
+		if t.search, err = searches(cfg.Budget, past); err != nil {
+			return Finished{}, err
+		}
 		p, err = t.Open(ctx)
 	}
 	if err != nil {
@@ -189,6 +191,23 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 		run.Log = s
 	}
 	return campaign.Run(ctx, p, cfg, run)
+}
+
+// few candidates are evaluated as fast by the first worker of each kind.
+const few = 8
+
+// searches says that more than a few candidates are left of a budget. Where a campaign goes on for
+// its finals alone, to start workers for a search costs more than they can save.
+func searches(b Budget, past []store.Event) (bool, error) {
+	done, err := campaign.ReadMember(func(yield func(store.Event, error) bool) {
+		for _, e := range past {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	})
+	over := b.Time > 0 && done.Spent >= b.Time
+	return !over && (b.Evaluations == 0 || b.Evaluations-done.Evaluated > few), err
 }
 
 // Fix returns the target's job with all that a campaign records of it: name and defaults are

@@ -44,6 +44,42 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
+// TestSearches: workers of a search are started where there will be one.
+func TestSearches(t *testing.T) {
+	job := Job{Table: "internal/tables/testdata/synthetic.json", Strategy: "random", Finalists: -1, Budget: Budget{Evaluations: 12}}
+	s := openStore(t)
+	fin, err := (&Machine{}).Run(t.Context(), s, job, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var past []store.Event
+	for e, err := range s.Events(fin.Campaign, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		past = append(past, e)
+	}
+	for _, c := range []struct {
+		budget Budget
+		past   []store.Event
+		want   bool
+	}{
+		{Budget{}, nil, true},
+		{Budget{Time: time.Minute}, nil, true},
+		{Budget{Evaluations: 300}, nil, true},
+		{Budget{Evaluations: 4}, nil, false}, // winners of neighbors are compared
+		{Budget{Evaluations: 300}, past, true},
+		{Budget{Evaluations: 12, Time: time.Hour}, past, false}, // finals alone
+		{Budget{Evaluations: 14}, past, false},
+		{Budget{Time: time.Hour}, past, true},
+		{Budget{Time: time.Nanosecond}, past, false},
+	} {
+		if got, err := searches(c.budget, c.past); err != nil || got != c.want {
+			t.Errorf("%+v after %d events: %v (%v)", c.budget, len(c.past), got, err)
+		}
+	}
+}
+
 // TestResumable: a campaign goes on only on its device and against its baseline, which depends on what is installed.
 func TestResumable(t *testing.T) {
 	then := evaluator.Description{Baseline: "attention of libcudnn.so 9.19.0", Device: evaluator.Device{Name: "H200", Fingerprint: "a"}}
