@@ -181,13 +181,13 @@ rows() {
   done
 }
 
-# pace: fully validated candidates a minute, all four sanitizers, on the WMMA
+# pace: fully validated candidates a minute, all four sanitizers, on all of the WMMA
 # space at 2048, with an empty cache; PACE has further flags.
 pace() {
   local cache
   cache=$(mktemp -d)
   # shellcheck disable=SC2086 # a list of words
-  campaign pace gemm --implementation wmma --shape 2048 --time "$(seconds 60)" --window 96 --finalists 1 --cache-dir "$cache" ${PACE:-}
+  campaign pace gemm --implementation wmma --shape 2048 --evaluations 336 --finalists -1 --warm-start off --cache-dir "$cache" ${PACE:-}
   rm -rf "$cache"
 }
 
