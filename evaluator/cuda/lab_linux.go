@@ -62,8 +62,7 @@ type lab struct {
 
 	furtherMu sync.Mutex
 	further   map[furtherKey]wire.Shape
-	silent    sync.Map // why contents of the inputs are, by what a worker prepares
-	contents  sync.Map // that workers have prepared, in the same way
+	contents  sync.Map // that workers have prepared, by what once calls them
 
 	// hostKey identifies what computes on the CPU what is expected, "" where a reference
 	// in CUDA does: a program in Python, or hostReference, which is compiled. Expected are

@@ -331,22 +331,20 @@ func (h *lab) prepareShape(ctx context.Context, w *worker, s wire.Shape, seed ui
 		if err := w.call(ctx, prepareTimeout, wire.Control, r, &a); err != nil {
 			return err
 		}
-		if a.Silent != "" {
-			h.silent.Store(what, a.Silent)
-		}
-		h.contents.Store(what, contents{s, seed})
+		h.contents.Store(what, contents{s, seed, a.Silent})
 		return nil
 	})
-	if said, ok := h.silent.Load(what); ok {
-		silent = said.(string)
+	if c, ok := h.contents.Load(what); ok {
+		silent = c.(contents).silent
 	}
 	return silent, err
 }
 
-// contents are inputs of a shape, by the seed that they come from.
+// contents are inputs of a shape, by the seed that they come from, and why they are silent.
 type contents struct {
-	shape wire.Shape
-	seed  uint64
+	shape  wire.Shape
+	seed   uint64
+	silent string
 }
 
 // prepareContents has a worker make all that others have made for comparisons.

@@ -603,7 +603,7 @@ func (w *worker) start(ctx context.Context, t task) {
 // evaluate carries out a task.
 func (w *worker) evaluate(ctx context.Context, runner Runner, t task, r *running) *done {
 	ctx = evaluator.WithTrace(ctx, func(s evaluator.Stage) { w.enter(ctx, r, s) })
-	ctx = w.shelf.lend(evaluator.WithCandidate(ctx, evaluator.Candidate{Index: t.Index, ID: t.ID}), t.Kind)
+	ctx = w.shelf.lend(ctx, t.Kind)
 	m := &done{Session: w.session, Task: t.ID}
 	var err error
 	switch t.Kind {
@@ -619,6 +619,7 @@ func (w *worker) evaluate(ctx context.Context, runner Runner, t task, r *running
 		}
 	default:
 		var res evaluator.Result
+		ctx = evaluator.WithCandidate(ctx, evaluator.Candidate{Index: t.Index, ID: t.ID})
 		if res, err = runner.Evaluate(ctx, t.Genomes[0], t.Incumbent); err == nil {
 			m.Result = &res
 		}
