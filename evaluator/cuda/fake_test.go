@@ -556,6 +556,9 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 		return f.parity(into[wire.ParityRequest](body))
 	case wire.Control:
 		r := into[wire.ControlRequest](body)
+		if os.Getenv("EVOTUNE_FAKE_CONTROL") == "silent" && r.Seed == 99 {
+			return wire.ControlAnswer{Silent: "nothing is finite there"}, false
+		}
 		err := f.expected(r.Shape, r.Seed, r.Shape.Outputs, 0, 1)
 		if err == nil && r.Kind == "swap" {
 			err = f.expected(r.Shape, r.Seed, r.Answer, 1, 0)

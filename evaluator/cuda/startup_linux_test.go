@@ -113,6 +113,24 @@ func TestRehearsal(t *testing.T) {
 	}
 }
 
+// TestSilentContents: where the reference has no answer is known after the first time, too.
+func TestSilentContents(t *testing.T) {
+	h, _ := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_CONTROL=silent"))
+	for range 2 {
+		err := h.gpus[0].parity.run(t.Context(), false, func(w *worker) error {
+			for seed, want := range map[uint64]string{98: "", 99: "nothing is finite there"} {
+				if silent, err := h.prepareShape(t.Context(), w, h.problem.Tune[0].wire, seed); err != nil || silent != want {
+					t.Errorf("seed %d: %q, %v", seed, silent, err)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestOrderOfProposals: candidates wait in the order of their proposals, whenever they come.
 func TestOrderOfProposals(t *testing.T) {
 	h, _ := openFake(t, fakeOptions(t))
