@@ -194,7 +194,7 @@ struct sample {
 
 // A refresh makes the contents of buffers anew, by a kernel whose parameters'
 // values have two words for the secret. A second kernel, if there is one, then
-// reads other memory until the cache holds nothing of them.
+// goes through other memory until the cache holds nothing of them.
 struct refresh {
 	CUfunction kernel, sweep;
 	const unsigned *d, *sweep_d;

@@ -188,8 +188,8 @@ func (q *race) refresher() *refresher {
 		args:   newPack(uint64(q.spans), 0, 0, 0), word: 2,
 	}
 	if q.sweep != 0 {
-		f.sweep = q.harness.kernels["peak_read"]
-		f.sweepArgs = newPack(uint64(q.sweep), uint64(2*q.info.L2Bytes/16), 1, uint64(q.harness.report))
+		f.sweep = q.harness.kernels["sweep"]
+		f.sweepArgs = newPack(uint64(q.sweep), uint64(2*q.info.L2Bytes/16), uint64(planDirty(q.bytes(q.r.Shape, buffer.output), q.bytes(q.r.Shape, every))), uint64(q.harness.report))
 	}
 	return f
 }

@@ -368,9 +368,35 @@ func planSets(bytes, l2, limit int64, cold bool) int {
 }
 
 // sweeps says whether the cache is emptied before a pass: where cold sets are asked
-// for, or the sets do not fit. What has just been made would else be there in part,
-// and would have to be written back while launches are timed.
+// for, or the sets do not fit. What has just been made would else be there in part.
 func sweeps(sets int, bytes, l2 int64, cold bool) bool { return cold || int64(sets)*bytes > l2 }
+
+const (
+	guardBytes = 4096    // at both ends of a buffer
+	pageBytes  = 2 << 20 // of device memory
+)
+
+// planBlock says at multiples of what a buffer of so many bytes begins, and what memory it needs with its guards.
+// One as large as a page begins where a page does, as in an allocation of its own: on an H200, a kernel that
+// moves rows of 8 KiB took 2.5% less on buffers 4 KiB behind that, which its users do not have.
+func planBlock(bytes int64) (align, room int64) {
+	align = guardBytes
+	if bytes >= pageBytes {
+		align = pageBytes
+	}
+	return align, bytes + align + 2*guardBytes
+}
+
+// startIn gives where the buffer begins in memory from base on.
+func startIn(base uint64, align int64) uint64 {
+	n := uint64(align)
+	return (base + guardBytes + n - 1) / n * n
+}
+
+// planDirty says how many of 64 pages a sweep writes, for a problem that writes so many of
+// the bytes that it has. Launches then find as many lines that are to be written back as they
+// leave: with none, some of what they write would stay in the cache when their time is over.
+func planDirty(written, bytes int64) int64 { return (64*written + bytes/2) / max(bytes, 1) }
 
 // planUsed chooses how many of the sets a pass goes through, from the time that a
 // launch takes: all, unless that would last too long.

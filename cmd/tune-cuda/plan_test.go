@@ -259,6 +259,37 @@ func TestPlanSets(t *testing.T) {
 	}
 }
 
+func TestPlanBlock(t *testing.T) {
+	for _, bytes := range []int64{0, 1, 4096, pageBytes - 1, pageBytes, pageBytes + 1, 100*pageBytes + 3} {
+		align, room := planBlock(bytes)
+		if want := int64(guardBytes); bytes < pageBytes && align != want || bytes >= pageBytes && align != pageBytes {
+			t.Errorf("%d bytes begin at multiples of %d", bytes, align)
+		}
+		for base := uint64(0x7f00_0000_0000); base <= 0x7f00_0000_0000+pageBytes; base += 256 {
+			at := startIn(base, align)
+			if at%uint64(align) != 0 || at < base+guardBytes || at+uint64(bytes)+guardBytes > base+uint64(room) {
+				t.Fatalf("%d bytes in %d from %#x begin at %#x", bytes, room, base, at)
+			}
+		}
+	}
+}
+
+func TestPlanDirty(t *testing.T) {
+	for _, c := range []struct{ written, bytes, want int64 }{
+		{0, 100, 0},     // a kernel that leaves a few numbers
+		{1, 1 << 20, 0}, //
+		{500, 1000, 32}, // a copy
+		{100, 300, 21},  // two inputs, one output
+		{200, 300, 43},  // one input, two outputs
+		{100, 100, 64},  // in place
+		{0, 0, 0},
+	} {
+		if got := planDirty(c.written, c.bytes); got != c.want {
+			t.Errorf("%d of %d bytes: %d of 64 pages, want %d", c.written, c.bytes, got, c.want)
+		}
+	}
+}
+
 func TestPlanUsed(t *testing.T) {
 	for _, c := range []struct {
 		launch float64

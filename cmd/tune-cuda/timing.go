@@ -30,7 +30,7 @@ type race struct {
 	exact    bool       // this request asks for the reference
 	round    int
 	after    wire.State // at the end of the request before
-	// sweep is memory of twice the cache's size, to be read before each pass where
+	// sweep is memory of twice the cache's size, gone through before each pass where
 	// nothing of the sets should be in the cache.
 	sweep cu.DevicePtr
 	spent float64 // nanoseconds of the device in timed work, in this request

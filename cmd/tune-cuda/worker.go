@@ -163,14 +163,11 @@ type block struct {
 	bytes    int64
 }
 
-// A guard is as long at both ends of a buffer. Blocks begin at multiples of it,
-// and so do buffers.
-const guardBytes = 4096
-
-// newBlock takes memory whose end, to the byte, is where the guard begins.
+// newBlock takes memory for so many bytes, at whose end, to the byte, a guard begins.
 func newBlock(bytes int64) (block, error) {
-	base, err := alloc(bytes + 2*guardBytes)
-	return block{base, base + guardBytes, bytes}, err
+	align, room := planBlock(bytes)
+	base, err := alloc(room)
+	return block{base, cu.DevicePtr(startIn(uint64(base), align)), bytes}, err
 }
 
 func (b block) free() { release(b.base) }
@@ -194,7 +191,7 @@ func newGuards(blocks []block) (*guards, error) {
 	for _, b := range blocks {
 		n := int64(len(g.list))
 		g.list = append(g.list,
-			guard{b.base, guardBytes, -guardBytes, n},
+			guard{b.at - guardBytes, guardBytes, -guardBytes, n},
 			guard{b.at + cu.DevicePtr(b.bytes), guardBytes, b.bytes, n + 1})
 	}
 	var err error

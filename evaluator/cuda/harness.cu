@@ -600,3 +600,21 @@ EXPORT evotune_peak_read(const uint4 *in, i64 n, int passes, u32 *out)
 	if (x == 0x5eed1e55)
 		*out = x;
 }
+
+// Goes through memory of n vectors, of which it writes dirty of 64 pages of 4 KiB
+// and reads the others: the cache then holds as many lines that have yet to be
+// written back as after a kernel that writes so much of what it touches.
+EXPORT evotune_sweep(uint4 *memory, i64 n, u32 dirty, u32 *out)
+{
+	u32 x = 0;
+	for (i64 i = first_index(); i < n; i += stride()) {
+		if ((i >> 8) % 64 < dirty) {
+			memory[i] = make_uint4(0, 0, 0, 0);
+		} else {
+			uint4 a = load_l2(memory + i);
+			x += a.x ^ a.y ^ a.z ^ a.w;
+		}
+	}
+	if (x == 0x5eed1e55)
+		*out = x;
+}
