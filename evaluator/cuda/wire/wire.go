@@ -2,7 +2,7 @@
 // requests on the worker's standard input, answers on its standard output, one
 // answer for each request, in order.
 //
-// A message is one header line, "evotune/9 KIND LENGTH\n", LENGTH bytes of
+// A message is one header line, "evotune/10 KIND LENGTH\n", LENGTH bytes of
 // JSON, and a newline. Kinds and lengths are checked on both sides. Times are
 // nanoseconds, sizes bytes.
 package wire
@@ -22,8 +22,9 @@ import (
 // a call, 8-bit floating point, masked outputs and outputs that need not repeat to the bit,
 // and tells what a vendor's routine runs and how long it looked for that. Version 7 has every element
 // of a file of inputs once, in less space. Version 8 asks a vendor's routine which shapes it computes.
-// Version 9 launches on where few launches were timed.
-const Version = 9
+// Version 9 launches on where few launches were timed. Version 10 leaves lines in the cache that are
+// to be written back, and begins large buffers where pages do.
+const Version = 10
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
