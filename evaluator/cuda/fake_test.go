@@ -736,7 +736,7 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 			return wire.ParityAnswer{Fault: &wire.Fault{Call: "cuCtxSynchronize", Code: 710, Name: "CUDA_ERROR_ASSERT", Fatal: true}}, true
 		}
 	case "prints": // more than a pipe holds
-		fmt.Fprint(os.Stderr, strings.Repeat("evotune/10 parity 2\n{}\nAssertion of nothing\n", 20_000))
+		fmt.Fprint(os.Stderr, strings.Repeat(fmt.Sprintf("evotune/%d parity 2\n{}\nAssertion of nothing\n", wire.Version), 20_000))
 	case "refuse":
 		return wire.Failure{Error: "the fake has no memory"}, false
 	}

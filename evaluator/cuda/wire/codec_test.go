@@ -16,6 +16,9 @@ import (
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 )
 
+// header begins every message.
+var header = fmt.Sprintf("evotune/%d ", wire.Version)
+
 func reader(s string) *bufio.Reader { return bufio.NewReader(strings.NewReader(s)) }
 
 func TestMessagesArriveAsSent(t *testing.T) {
@@ -90,17 +93,17 @@ func TestReadRefuses(t *testing.T) {
 		{"text without an end", strings.Repeat("x", 100), "end of line", wire.ErrFormat},
 		{"another version", "evotune/99 hello 2\n{}\n", `version "99"`, wire.ErrFormat},
 		{"version with a sign", "evotune/+1 hello 2\n{}\n", "version", wire.ErrFormat},
-		{"unknown kind", "evotune/10 reboot 2\n{}\n", `unknown kind "reboot"`, wire.ErrFormat},
-		{"no length", "evotune/10 hello\n{}\n", "header", wire.ErrFormat},
-		{"length that is none", "evotune/10 hello two\n{}\n", `length "two"`, wire.ErrFormat},
-		{"negative length", "evotune/10 hello -2\n{}\n", `length "-2"`, wire.ErrFormat},
-		{"length with a zero before", "evotune/10 hello 02\n{}\n", `length "02"`, wire.ErrFormat},
-		{"length beyond the limit", fmt.Sprintf("evotune/10 hello %d\n{}\n", wire.MaxLength+1), "more than", wire.ErrFormat},
-		{"longer than said", "evotune/10 hello 2\n{} \n", "no newline", wire.ErrFormat},
-		{"not JSON", "evotune/10 hello 2\n{]\n", "not JSON", wire.ErrFormat},
-		{"cut in the header", "evotune/10 hel", "header", io.ErrUnexpectedEOF},
-		{"cut in the body", "evotune/10 hello 20\n{}", "2 of 20 bytes", io.ErrUnexpectedEOF},
-		{"cut before the newline", "evotune/10 hello 2\n{}", "2 of 2 bytes", io.ErrUnexpectedEOF},
+		{"unknown kind", header + "reboot 2\n{}\n", `unknown kind "reboot"`, wire.ErrFormat},
+		{"no length", header + "hello\n{}\n", "header", wire.ErrFormat},
+		{"length that is none", header + "hello two\n{}\n", `length "two"`, wire.ErrFormat},
+		{"negative length", header + "hello -2\n{}\n", `length "-2"`, wire.ErrFormat},
+		{"length with a zero before", header + "hello 02\n{}\n", `length "02"`, wire.ErrFormat},
+		{"length beyond the limit", fmt.Sprintf("%shello %d\n{}\n", header, wire.MaxLength+1), "more than", wire.ErrFormat},
+		{"longer than said", header + "hello 2\n{} \n", "no newline", wire.ErrFormat},
+		{"not JSON", header + "hello 2\n{]\n", "not JSON", wire.ErrFormat},
+		{"cut in the header", header + "hel", "header", io.ErrUnexpectedEOF},
+		{"cut in the body", header + "hello 20\n{}", "2 of 20 bytes", io.ErrUnexpectedEOF},
+		{"cut before the newline", header + "hello 2\n{}", "2 of 2 bytes", io.ErrUnexpectedEOF},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			kind, body, err := wire.Read(reader(c.in))
@@ -116,7 +119,7 @@ func TestReadRefuses(t *testing.T) {
 
 func TestReadPassesOnErrorsOfTheStream(t *testing.T) {
 	broken := errors.New("broken pipe")
-	for _, s := range []string{"", "evotune/10 he", "evotune/10 hello 9\n{"} {
+	for _, s := range []string{"", header + "he", header + "hello 9\n{"} {
 		r := bufio.NewReader(io.MultiReader(strings.NewReader(s), iotest.ErrReader(broken)))
 		if _, _, err := wire.Read(r); !errors.Is(err, broken) {
 			t.Errorf("after %q: %v, want %v", s, err, broken)
@@ -152,12 +155,12 @@ func TestWriteRefuses(t *testing.T) {
 // FuzzRead holds that what is read is either refused for a stated reason or
 // can be sent again and read as the same.
 func FuzzRead(f *testing.F) {
-	f.Add([]byte("evotune/10 hello 13\n{\"version\":1}\n"))
-	f.Add([]byte("evotune/10 failed 33\n{\"error\":\"no device\",\"fatal\":true}\n"))
-	f.Add([]byte("evotune/10 quit 2\n{}\nevotune/10 quit 2\n{}\n"))
-	f.Add([]byte("evotune/10 parity 99999999999999999999\n"))
-	f.Add([]byte("evotune/10 time 67108865\n{"))
-	f.Add([]byte("evotune/10 hello 2\n{}\n"))
+	f.Add([]byte(header + "hello 13\n{\"version\":1}\n"))
+	f.Add([]byte(header + "failed 33\n{\"error\":\"no device\",\"fatal\":true}\n"))
+	f.Add([]byte(header + "quit 2\n{}\n" + header + "quit 2\n{}\n"))
+	f.Add([]byte(header + "parity 99999999999999999999\n"))
+	f.Add([]byte(header + "time 67108865\n{"))
+	f.Add([]byte(header + "hello 2\n{}\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r := bufio.NewReader(bytes.NewReader(in))
 		for {

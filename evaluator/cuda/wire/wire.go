@@ -2,7 +2,7 @@
 // requests on the worker's standard input, answers on its standard output, one
 // answer for each request, in order.
 //
-// A message is one header line, "evotune/10 KIND LENGTH\n", LENGTH bytes of
+// A message is one header line, "evotune/VERSION KIND LENGTH\n", LENGTH bytes of
 // JSON, and a newline. Kinds and lengths are checked on both sides. Times are
 // nanoseconds, sizes bytes.
 package wire
