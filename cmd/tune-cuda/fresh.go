@@ -189,7 +189,8 @@ func (q *race) refresher() *refresher {
 	}
 	if q.sweep != 0 {
 		f.sweep = q.harness.kernels["sweep"]
-		f.sweepArgs = newPack(uint64(q.sweep), uint64(2*q.info.L2Bytes/16), uint64(planDirty(q.bytes(q.r.Shape, buffer.output), q.bytes(q.r.Shape, every))), uint64(q.harness.report))
+		dirty := planDirty(q.bytes(q.r.Shape, buffer.output), q.bytes(q.r.Shape, every))
+		f.sweepArgs = newPack(uint64(q.sweep), uint64(2*q.info.L2Bytes/16), uint64(dirty), uint64(q.harness.report))
 	}
 	return f
 }

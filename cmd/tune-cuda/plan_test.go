@@ -285,7 +285,7 @@ func TestPlanDirty(t *testing.T) {
 		{0, 0, 0},
 	} {
 		if got := planDirty(c.written, c.bytes); got != c.want {
-			t.Errorf("%d of %d bytes: %d of 64 pages, want %d", c.written, c.bytes, got, c.want)
+			t.Errorf("%d of %d bytes: %d of 64 pieces, want %d", c.written, c.bytes, got, c.want)
 		}
 	}
 }

@@ -601,9 +601,9 @@ EXPORT evotune_peak_read(const uint4 *in, i64 n, int passes, u32 *out)
 		*out = x;
 }
 
-// Goes through memory of n vectors, of which it writes dirty of 64 pages of 4 KiB
-// and reads the others: the cache then holds as many lines that have yet to be
-// written back as after a kernel that writes so much of what it touches.
+// Goes through n vectors. Of every 64 pieces of 4 KiB it writes the first few, as
+// many as dirty says, and reads the others. The cache then holds as many dirty lines
+// as after a kernel that writes that share of its memory.
 EXPORT evotune_sweep(uint4 *memory, i64 n, u32 dirty, u32 *out)
 {
 	u32 x = 0;

@@ -22,8 +22,8 @@ import (
 // a call, 8-bit floating point, masked outputs and outputs that need not repeat to the bit,
 // and tells what a vendor's routine runs and how long it looked for that. Version 7 has every element
 // of a file of inputs once, in less space. Version 8 asks a vendor's routine which shapes it computes.
-// Version 9 launches on where few launches were timed. Version 10 leaves lines in the cache that are
-// to be written back, and begins large buffers where pages do.
+// Version 9 launches on where few launches were timed. Version 10 begins
+// passes with dirty lines in the cache, and large buffers on pages.
 const Version = 10
 
 // A Kind names what a message asks for. The answer to a request has the kind
