@@ -102,9 +102,21 @@ func (o *Ordeal) Close() error { return o.judge.Close() }
 // Evaluate implements [Evaluator]. When the machine fails or a stage panics, the evaluation
 // is retried twice before the verdict is Infrastructure.
 func (o *Ordeal) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (Result, error) {
+	return o.retry(ctx, func() (Result, error) { return o.evaluate(ctx, g, incumbent, "") })
+}
+
+// Until is Evaluate, for tests of labs, without the stages after the last one. Such a result is never taken
+// for a verdict: that of a candidate which passes is empty. It is not shared with genomes of the same
+// binary, nor taken from one.
+func (o *Ordeal) Until(ctx context.Context, g genome.Genome, last Stage) (Result, error) {
+	return o.retry(ctx, func() (Result, error) { return o.evaluate(ctx, g, 0, last) })
+}
+
+// retry evaluates until the machine does not fail.
+func (o *Ordeal) retry(ctx context.Context, evaluate func() (Result, error)) (Result, error) {
 	start := time.Now()
 	for try := 0; ; try++ {
-		r, err := o.evaluate(ctx, g, incumbent)
+		r, err := evaluate()
 		var failed *stageError
 		switch {
 		case err == nil:
@@ -179,15 +191,15 @@ func plainEvidence(list []Evidence) []Evidence {
 	return list
 }
 
-// evaluate makes one attempt.
-func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float64) (Result, error) {
+// evaluate makes one attempt, which ends after the stage last, if there is one.
+func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float64, last Stage) (Result, error) {
 	var r Result
 	var src kernels.Rendered
 	goOn, err := r.run(ctx, StageRender, func() (out Outcome, err error) {
 		src, out, err = o.render(g)
 		return out, err
 	})
-	if err != nil || !goOn {
+	if err != nil || !goOn || last == StageRender {
 		return r, err
 	}
 	r.Source = src.Hash
@@ -200,8 +212,12 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 		return out, err
 	})
 	r.Binary, r.Key = bin.Hash, bin.Key
-	if err != nil || !goOn {
+	if err != nil || !goOn || last == StageCompile {
 		return r, err
+	}
+	if last != "" {
+		rest, err := o.run(ctx, bin, incumbent, last)
+		return merge(r, rest), err
 	}
 	// What inspection requires of a binary depends on the genome: one that claims
 	// tensor cores does not share with one that does not.
@@ -215,7 +231,7 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 	for {
 		s, mine := o.claim(key, g)
 		if mine {
-			rest, err := o.run(ctx, bin, incumbent)
+			rest, err := o.run(ctx, bin, incumbent, "")
 			o.settle(key, s, rest, err == nil && rest.Verdict != Infrastructure)
 			return merge(r, rest), err
 		}
@@ -305,8 +321,8 @@ func infeasible(g genome.Genome) string {
 	return ""
 }
 
-// run runs the stages from inspection on.
-func (o *Ordeal) run(ctx context.Context, bin Artifact, incumbent float64) (Result, error) {
+// run runs the stages from inspection on, to the stage last, if there is one.
+func (o *Ordeal) run(ctx context.Context, bin Artifact, incumbent float64, last Stage) (Result, error) {
 	var r Result
 	sanitize := func() (Outcome, error) { return o.judge.Sanitize(ctx, bin) }
 	stages := []struct {
@@ -332,7 +348,7 @@ func (o *Ordeal) run(ctx context.Context, bin Artifact, incumbent float64) (Resu
 			_, err = r.run(ctx, StageSanitize, sanitize)
 			r.Verdict, r.Stage, r.Reason = first.Verdict, first.Stage, first.Reason
 		}
-		if err != nil || !goOn {
+		if err != nil || !goOn || s.stage == last {
 			return r, err
 		}
 	}

@@ -614,5 +614,36 @@ func TestTime(t *testing.T) {
 	}
 }
 
+// TestUntil: the stages after the last one do not run, what passes has no verdict, and neither does
+// an evaluation take a result that stopped early for its own.
+func TestUntil(t *testing.T) {
+	for n, last := range Stages() {
+		f := newFixture(t)
+		r, err := f.Until(t.Context(), f.genome(t, 3, 1), last)
+		if err != nil || r.Verdict != "" || r.Stage != last || len(r.Steps) != n+1 || r.Fitness != 0 {
+			t.Errorf("until %s: %+v, %v", last, r, err)
+		}
+		for i, s := range Stages()[1:] {
+			if ran := f.bench.count(s, "3"); ran > 1 || (ran == 1) != (i+1 <= n) {
+				t.Errorf("until %s: %s ran %d times", last, s, ran)
+			}
+		}
+		r, err = f.Evaluate(t.Context(), f.genome(t, 3, 2), 0)
+		if err != nil || r.Verdict != Correct || r.SharedWith != "" || !(r.Fitness > 0) {
+			t.Errorf("after until %s: %+v, %v", last, r, err)
+		}
+	}
+	f := newFixture(t)
+	f.bench.stage = func(_ context.Context, stage Stage, _ string) (Outcome, error) {
+		if stage == StageInspect {
+			return Outcome{Verdict: Inspect, Reason: "planted"}, nil
+		}
+		return Outcome{}, nil
+	}
+	if r, err := f.Until(t.Context(), f.genome(t, 3, 1), StageParity); err != nil || r.Verdict != Inspect || r.Stage != StageInspect {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // plainEvaluator has no method but those of Evaluator.
 type plainEvaluator struct{ Evaluator }
