@@ -7,9 +7,11 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"testing"
 	"time"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/store"
 )
 
@@ -22,7 +24,25 @@ func Example() {
 	}
 	fmt.Fprintln(os.Stderr, done.Best) // another on every machine
 	fmt.Println("faster than the baseline, beyond noise:", done.Best.Significant && done.Best.Speedup > 1)
-	// Output: faster than the baseline, beyond noise: true
+	// It prints:
+	// faster than the baseline, beyond noise: true
+}
+
+// TestExampleNightly: the first example prints what its comment says.
+func TestExampleNightly(t *testing.T) {
+	longtest.Nightly(t, "measure", "it tunes a kernel for 20 s")
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close() //nolint:errcheck // it is only read
+	stdout := os.Stdout
+	os.Stdout = out
+	defer func() { os.Stdout = stdout }()
+	Example()
+	if got, err := os.ReadFile(out.Name()); err != nil || string(got) != "faster than the baseline, beyond noise: true\n" {
+		t.Errorf("%q, %v", got, err)
+	}
 }
 
 // A job as JSON, its campaign in a store, a resumption with a larger budget, and a

@@ -198,9 +198,9 @@ func TestFix(t *testing.T) {
 	testFix(t, Job{Table: table}, nil)
 }
 
-// TestFixCPU is TestFix on this machine, without the results, which are measured.
-func TestFixCPU(t *testing.T) {
-	longtest.Skip(t, "it tunes a kernel on the CPU five times")
+// TestFixCPULong is TestFix on this machine, without the results, which are measured.
+func TestFixCPULong(t *testing.T) {
+	longtest.Long(t, "it tunes a kernel on the CPU five times")
 	testFix(t, Job{Kernel: "softmax", Backend: CPU, Finalists: -1}, []store.Kind{store.KindStarted, store.KindAsked})
 }
 
@@ -348,10 +348,10 @@ func TestCampaignsAtOnce(t *testing.T) {
 	}
 }
 
-// TestCPUCampaignsAtOnce: campaigns that measure on the CPU, of one Machine and of another,
+// TestCPUCampaignsAtOnceLong: campaigns that measure on the CPU, of one Machine and of another,
 // one of which is given up on its way, all come to their ends.
-func TestCPUCampaignsAtOnce(t *testing.T) {
-	longtest.Skip(t, "it tunes three kernels on the CPU")
+func TestCPUCampaignsAtOnceLong(t *testing.T) {
+	longtest.Long(t, "it tunes three kernels on the CPU")
 	s := openStore(t)
 	one := new(Machine)
 	machines, names := []*Machine{one, one, new(Machine)}, []string{"softmax", "rmsnorm", "softmax"}

@@ -141,23 +141,20 @@ func (p *pair) run(name string, evaluations int, sanitizers ...string) (out seen
 	return out
 }
 
-// TestSharedBetweenHosts: a second worker with an empty cache compiles none of the candidates that a
+// TestSharedBetweenHostsLong: a second worker with an empty cache compiles none of the candidates that a
 // first one has compiled, for sanitizers neither, but for the one that the host is checked by, and finds the
 // same of each. Without a shelf it compiles all.
-func TestSharedBetweenHosts(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+func TestSharedBetweenHostsLong(t *testing.T) {
+	longtest.Long(t, "it opens labs without a cache")
 	folder, err := share.NewFolder(t.TempDir(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer folder.Close() //nolint:errcheck // the test is over
-	shelves, evaluations, sanitizer := []share.Shelf{folder}, 4, "none"
-	if longtest.All(t) {
-		shelves, evaluations, sanitizer = append(shelves, nil), 6, "memcheck"
-	}
-	for _, shelf := range shelves {
+	const evaluations = 4
+	for _, shelf := range []share.Shelf{folder, nil} {
 		p := newPair(t, shelf)
-		first, second := p.run("one", evaluations, sanitizer), p.run("two", evaluations, sanitizer)
+		first, second := p.run("one", evaluations, "memcheck"), p.run("two", evaluations, "memcheck")
 		if diff := cmp.Diff(first.candidates, second.candidates); diff != "" {
 			t.Errorf("the second host found something else (-first +second):\n%s", diff)
 		}

@@ -241,7 +241,7 @@ func TestCompare(t *testing.T) {
 	traced, done := 0, make(chan struct{}, 1000)
 	p := Plan{
 		Spaces:     []*Space{synthetic(t), open(t, "small", []byte(small)), elsewhere},
-		Strategies: []string{"evolution", "random"}, Windows: []int{1, 32}, Repeats: 10, Seed: 1, Warm: 4,
+		Strategies: []string{"evolution", "random"}, Windows: []int{1, 32}, Repeats: 5, Seed: 1, Warm: 4,
 		Runs: func(_ *Space, _ Search, runs []Run) error { traced += len(runs); return nil },
 		Done: func() { done <- struct{}{} },
 	}
@@ -252,7 +252,7 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if traced != 120 || len(done) != 140 || p.Size() != 140 {
+	if traced != 60 || len(done) != 70 || p.Size() != 70 {
 		t.Errorf("%d runs traced, %d done of %d", traced, len(done), p.Size())
 	}
 	if len(c.Spaces) != 3 || len(c.Scores) != 12 || len(c.Means) != 4 {

@@ -79,11 +79,18 @@ func killAt(t *testing.T, role, path string, after time.Duration) (ended bool) {
 
 // Killed at any instant of archiving, every answer is what it was: nothing is lost,
 // and nothing is there twice.
-func TestArchiveKill(t *testing.T) {
-	rounds := 1
-	if longtest.All(t) {
-		rounds = 6
-	}
+func TestArchiveKillLong(t *testing.T) {
+	longtest.Long(t, "it kills processes")
+	testArchiveKill(t, 1)
+}
+
+func TestArchiveKillNightly(t *testing.T) {
+	longtest.Nightly(t, "kills", "it kills processes for long")
+	testArchiveKill(t, 6)
+}
+
+func testArchiveKill(t *testing.T, rounds int) {
+	t.Helper()
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewSource(seed))
@@ -164,7 +171,8 @@ func TestArchiveKill(t *testing.T) {
 }
 
 // Killed at any instant, a backup leaves a whole copy or none.
-func TestBackupKill(t *testing.T) {
+func TestBackupKillLong(t *testing.T) {
+	longtest.Long(t, "it kills processes")
 	dir := t.TempDir()
 	path := filepath.Join(dir, "evotune.db")
 	s, err := Open(path, Options{})

@@ -183,11 +183,15 @@ func acknowledged(t *testing.T, out string) (last uint64) {
 }
 
 // A process that is killed at any instant loses nothing that was acknowledged.
-func TestKill(t *testing.T) {
-	kills := 8
-	if longtest.All(t) {
-		kills = 40
-	}
+func TestKill(t *testing.T) { testKill(t, 3) }
+
+func TestKillNightly(t *testing.T) {
+	longtest.Nightly(t, "kills", "it kills a process 40 times")
+	testKill(t, 40)
+}
+
+func testKill(t *testing.T, kills int) {
+	t.Helper()
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewSource(seed))

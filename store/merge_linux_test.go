@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 func init() {
@@ -27,9 +29,10 @@ func init() {
 	}
 }
 
-// TestMergeKill kills merges at any instant: the destination is the old one or
+// TestMergeKillLong kills merges at any instant: the destination is the old one or
 // the new one, and whole.
-func TestMergeKill(t *testing.T) {
+func TestMergeKillLong(t *testing.T) {
+	longtest.Long(t, "it kills processes")
 	dir := t.TempDir()
 	into, from := filepath.Join(dir, "into.db"), filepath.Join(dir, "from.db")
 	storeOf(t, into, started("one"), asked("one", 0, "aaaa0001"), told("one", 0, "aaaa0001", 0.9))

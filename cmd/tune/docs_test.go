@@ -162,9 +162,13 @@ func checkTune(c docs.Command, args []string, ci map[string]bool) error {
 func whatCIRuns(t *testing.T) map[string]bool {
 	t.Helper()
 	runs := map[string]bool{}
-	files, err := filepath.Glob("testdata/script/*.txtar")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no test scripts: %v", err)
+	var files []string
+	for _, dir := range []string{"testdata/script", "testdata/script/long"} {
+		found, err := filepath.Glob(dir + "/*.txtar")
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s has no scripts: %v", dir, err)
+		}
+		files = append(files, found...)
 	}
 	all := filepath.Join(repository, ".ci/run")
 	text, err := os.ReadFile(all)

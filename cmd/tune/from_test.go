@@ -80,7 +80,7 @@ func places(text string) (list []string) {
 }
 
 // Kernels as people write them become folders that lint refuses at the lines that are
-// left to fill in, and nowhere else; filled in, they compile, lint and run.
+// left to fill in, and nowhere else.
 func TestFromSource(t *testing.T) {
 	for _, c := range []struct {
 		file, line string
@@ -91,7 +91,7 @@ func TestFromSource(t *testing.T) {
 		{"rowsum.cu", "rowsum", 13},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			name, kind, _ := strings.Cut(c.file, ".")
+			name, _, _ := strings.Cut(c.file, ".")
 			dir := filepath.Join(t.TempDir(), name)
 			source := filepath.Join("testdata", "from", c.file)
 			fill := readFilling(t, filepath.Join("testdata", "from", name+".fill"))
@@ -115,32 +115,57 @@ func TestFromSource(t *testing.T) {
 
 			fill.apply(t, dir)
 			tune(t, exitOK, "kernels", "lint", dir, "--static")
-			if kind == "cu" {
-				runCUDA(t, dir)
-				compileCUDA(t, dir)
-				return
-			}
-			if _, err := exec.LookPath("gcc"); err != nil {
-				t.Skip("there is no C compiler: nothing was run")
-			}
-			if !longtest.All(t) {
-				return // it measures
-			}
-			tune(t, exitOK, "kernels", "lint", dir)
-			store := filepath.Join(t.TempDir(), "evotune.db")
-			out = tune(t, exitOK, "run", name, "--kernels", dir, "--store", store, "--evaluations", "4", "--finalists", "2")
-			if !strings.Contains(out, "4 evaluations") || !strings.Contains(out, "correct 4") {
-				t.Errorf("the campaign:\n%s", out)
-			}
 		})
 	}
 }
 
-// A new kernel for GPUs lints and compiles, its reference too.
+// filledIn makes a folder from a kernel in testdata/from, and fills it in.
+func filledIn(t *testing.T, file string) (dir string) {
+	t.Helper()
+	name, _, _ := strings.Cut(file, ".")
+	dir = filepath.Join(t.TempDir(), name)
+	tune(t, exitOK, "kernels", "new", dir, "--from", filepath.Join("testdata", "from", file))
+	readFilling(t, filepath.Join("testdata", "from", name+".fill")).apply(t, dir)
+	return dir
+}
+
+// TestFromSourceLong: filled in, a kernel in C lints and is tuned.
+func TestFromSourceLong(t *testing.T) {
+	longtest.Long(t, "it measures")
+	needGCC(t)
+	dir := filledIn(t, "blocked.c")
+	tune(t, exitOK, "kernels", "lint", dir)
+	store := filepath.Join(t.TempDir(), "evotune.db")
+	out := tune(t, exitOK, "run", "blocked", "--kernels", dir, "--store", store, "--evaluations", "4", "--finalists", "2")
+	if !strings.Contains(out, "4 evaluations") || !strings.Contains(out, "correct 4") {
+		t.Errorf("the campaign:\n%s", out)
+	}
+}
+
+// TestFromCUDALong: filled in, kernels in CUDA compile, and run where there is a GPU.
+func TestFromCUDALong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
+	for _, file := range []string{"transpose.cu", "rowsum.cu"} {
+		t.Run(file, func(t *testing.T) {
+			dir := filledIn(t, file)
+			runCUDA(t, dir)
+			compileCUDA(t, dir)
+		})
+	}
+}
+
+// A new kernel for GPUs lints.
 func TestNewCUDA(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fresh")
 	tune(t, exitOK, "kernels", "new", dir, "--cuda")
 	tune(t, exitOK, "kernels", "lint", dir, "--static")
+}
+
+// TestNewCUDALong: it compiles, its reference too, and runs where there is a GPU.
+func TestNewCUDALong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
+	dir := filepath.Join(t.TempDir(), "fresh")
+	tune(t, exitOK, "kernels", "new", dir, "--cuda")
 	runCUDA(t, dir)
 	compileCUDA(t, dir)
 }

@@ -123,21 +123,25 @@ func checkCase(t *testing.T, j printed, c backendtest.Case) {
 	t.Errorf("%s at %s, %.3fx: %s; want one of %+v, no faster than 1/%g", j.Verdict, j.Stage, j.Speedup, said, ends, c.Slower)
 }
 
-// TestJudgeZoo: each file of the zoo, by itself, gets the zoo's verdict.
-func TestJudgeZoo(t *testing.T) {
-	longtest.Skip(t, "judges the zoo")
+// TestJudgeZooLong: files of the zoo, by themselves, get the zoo's verdict. The conformance
+// suite of the CPU backend judges all of the zoo; here the kernels come in files.
+func TestJudgeZooLong(t *testing.T) {
+	longtest.Long(t, "it judges files with every tool")
 	needGCC(t)
-	for _, c := range zooCases(t, "zoo", "honest", "honest-twin", "honest-slow", "honest-threads") {
-		t.Run(c.Kernel, func(t *testing.T) {
-			checkCase(t, judgeFile(t, zooDir+"zoo/"+c.Kernel+".c", "--kernel", "zoo", "--kernels", zooDir+"zoo", "--timeout", "5s"), c)
-		})
+	few := []string{"honest", "write-past-end", "read-past-end", "large-frame"}
+	for _, c := range zooCases(t, "zoo", "honest") {
+		if slices.Contains(few, c.Kernel) {
+			t.Run(c.Kernel, func(t *testing.T) {
+				checkCase(t, judgeFile(t, zooDir+"zoo/"+c.Kernel+".c", "--kernel", "zoo", "--kernels", zooDir+"zoo", "--timeout", "5s"), c)
+			})
+		}
 	}
 }
 
-// TestJudgeZooOnGPU: so do the kernels of the zoo for GPUs, each rendered into one file:
+// TestJudgeZooOnGPULong: so do the kernels of the zoo for GPUs, each rendered into one file:
 // beside the template they are parts of one.
-func TestJudgeZooOnGPU(t *testing.T) {
-	longtest.Skip(t, "judges the zoo for GPUs")
+func TestJudgeZooOnGPULong(t *testing.T) {
+	longtest.Long(t, "it judges the zoo for GPUs")
 	needGCC(t)
 	needGPU(t)
 	d, err := kernels.LoadDir(zooDir + "zoo-cuda")
@@ -163,30 +167,46 @@ func TestJudgeZooOnGPU(t *testing.T) {
 	}
 }
 
-// TestJudgeRendered: what evotune wrote itself, in one file, is correct: the baseline and
-// a random genome of every implementation of every built-in kernel.
-func TestJudgeRendered(t *testing.T) {
-	longtest.Skip(t, "judges the built-in kernels")
+// TestJudgeRenderedLong: what evotune wrote itself, in one file, is correct: the baseline and
+// a random genome of an implementation.
+func TestJudgeRenderedLong(t *testing.T) {
+	longtest.Long(t, "it measures a built-in kernel")
 	needGCC(t)
+	judgeAllRendered(t, evotune.CPU, func(kernel string) bool { return kernel == oneKernel })
+}
+
+// TestJudgeRenderedNightly: so it is for every implementation of every other built-in kernel.
+func TestJudgeRenderedNightly(t *testing.T) {
+	longtest.Nightly(t, "soak", "it measures the built-in kernels")
+	needGCC(t)
+	t.Run(evotune.CPU, func(t *testing.T) {
+		judgeAllRendered(t, evotune.CPU, func(kernel string) bool { return kernel != oneKernel })
+	})
+	t.Run(evotune.CUDA, func(t *testing.T) {
+		needGPU(t)
+		judgeAllRendered(t, evotune.CUDA, func(string) bool { return true })
+	})
+}
+
+// oneKernel is the built-in kernel of the long set. It includes headers.
+const oneKernel = "rmsnorm"
+
+func judgeAllRendered(t *testing.T, backend string, wanted func(kernel string) bool) {
 	builtin, err := fs.Glob(kernels.Builtin(), "*/kernel.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, backend := range kernels.Backends() {
-		t.Run(backend, func(t *testing.T) {
-			if backend == evotune.CUDA {
-				needGPU(t)
-			}
-			for _, name := range builtin {
-				d, err := kernels.Load(kernels.Builtin(), path.Dir(name))
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, im := range d.On(backend).Implementations {
-					t.Run(d.Name+" "+im.Name, func(t *testing.T) { judgeRendered(t, d, im) })
-				}
-			}
-		})
+	for _, name := range builtin {
+		d, err := kernels.Load(kernels.Builtin(), path.Dir(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !wanted(d.Name) {
+			continue
+		}
+		for _, im := range d.On(backend).Implementations {
+			t.Run(d.Name+" "+im.Name, func(t *testing.T) { judgeRendered(t, d, im) })
+		}
 	}
 }
 

@@ -30,8 +30,15 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/script: what a person sees, exit statuses included.
-// "[!all] stop" ends a script before what only EVOTUNE_TEST=all runs.
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { scripts(t, "testdata/script") }
+
+// TestScriptsLong runs the scripts that tune kernels on this machine.
+func TestScriptsLong(t *testing.T) {
+	longtest.Long(t, "they tune kernels")
+	scripts(t, "testdata/script/long")
+}
+
+func scripts(t *testing.T, dir string) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +47,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		cache = t.TempDir()
 	}
+	proven := filepath.Join(t.TempDir(), "proven.db")
+	addProven(t, proven, "softmax", 1, 0.5)
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ROOT", root)
@@ -49,6 +58,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("ONLYTUNE", tools) // a PATH on which there is no compiler
 			e.Setenv("NUMPY", numpy())
 			e.Setenv("TABLE", "synthetic.json")
+			e.Setenv("PROVEN", proven)        // a store with a winner of softmax that can be exported
 			e.Setenv("XDG_CACHE_HOME", cache) // compiled references are slow to make again
 			return os.WriteFile(filepath.Join(e.WorkDir, "synthetic.json"), tables.SyntheticFile(1000), 0o644)
 		},
@@ -61,8 +71,6 @@ func TestScripts(t *testing.T) {
 				return numpy() != "", nil
 			case "userroot":
 				return os.Getuid() == 0, nil
-			case "all":
-				return longtest.All(t), nil
 			}
 			return false, nil
 		},

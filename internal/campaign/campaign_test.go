@@ -504,16 +504,21 @@ func child(path string) error {
 	return out.Encode(ack{Complete: sum.Complete})
 }
 
-// TestKill9 kills the campaign's process at random instants, 50 with
-// EVOTUNE_TEST=all, and resumes it each time. No acknowledged evaluation may be lost, and the lineage must equal
-// that of a campaign that was left in peace.
-func TestKill9(t *testing.T) {
-	kills := 8
-	if longtest.All(t) {
-		kills = 50
-	}
-	t.Run("cold", func(t *testing.T) { testKill9(t, kills, false) })
-	t.Run("warm", func(t *testing.T) { testKill9(t, max(8, kills/4), true) })
+// TestKill9 kills the campaign's process at random instants, and resumes it each time. No
+// acknowledged evaluation may be lost, and the lineage must equal that of a campaign that was
+// left in peace.
+func TestKill9(t *testing.T) { testKill9(t, 2, false) }
+
+// TestKill9Long begins with the winners of another campaign.
+func TestKill9Long(t *testing.T) {
+	longtest.Long(t, "it kills a process eight times")
+	testKill9(t, 8, true)
+}
+
+func TestKill9Nightly(t *testing.T) {
+	longtest.Nightly(t, "kills", "it kills a process 62 times")
+	t.Run("cold", func(t *testing.T) { testKill9(t, 50, false) })
+	t.Run("warm", func(t *testing.T) { testKill9(t, 12, true) })
 }
 
 func testKill9(t *testing.T, kills int, warm bool) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -62,36 +63,40 @@ func TestDisagreement(t *testing.T) {
 		"slower": {by: func() float64 { return 1.3 }}, "another verdict": {by: func() float64 { return 1 }, verdict: evaluator.Parity},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, func(o *fleet.Options) { o.Again = .3 })
-			for i := range 4 {
-				one := skewed{by: noise()}
-				if i == 2 {
-					one = odd
+			synctest.Test(t, func(t *testing.T) {
+				f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, func(o *fleet.Options) { o.Again = .3 })
+				for i := range 4 {
+					one := skewed{by: noise()}
+					if i == 2 {
+						one = odd
+					}
+					f.Add(fmt.Sprint("w", i), 2, func(context.Context) (fleet.Runner, error) {
+						one.Simulated = fleettest.NewSimulated(t, func(context.Context, string) error { time.Sleep(2 * time.Millisecond); return nil })
+						return one, nil
+					}, nil)
 				}
-				f.Add(fmt.Sprint("w", i), 2, func(context.Context) (fleet.Runner, error) {
-					one.Simulated = fleettest.NewSimulated(t, func(context.Context, string) error { time.Sleep(2 * time.Millisecond); return nil })
-					return one, nil
-				}, nil)
-			}
-			l := &fleettest.Log{}
-			if _, err := f.Run(t.Context(), fleettest.Job(600, 16), l, 4); err != nil {
-				t.Fatal(err)
-			}
-			for i := range 4 {
-				h := hostOf(f, fmt.Sprint("w", i))
-				if bad := h.State == "drained"; bad != (i == 2) || i == 2 && !strings.Contains(h.Reason, "than two other hosts") && !strings.Contains(h.Reason, "three standard deviations") {
-					t.Errorf("w%d is %s: %s, %+v", i, h.State, h.Reason, h.Stats)
+				l := &fleettest.Log{}
+				if _, err := f.Run(t.Context(), fleettest.Job(600, 16), l, 4); err != nil {
+					t.Fatal(err)
 				}
-			}
-			if len(l.Attempts(fleet.EndAgain)) == 0 {
-				t.Error("the log does not say what was compared")
-			}
+				for i := range 4 {
+					h := hostOf(f, fmt.Sprint("w", i))
+					if bad := h.State == "drained"; bad != (i == 2) || i == 2 && !strings.Contains(h.Reason, "than two other hosts") && !strings.Contains(h.Reason, "three standard deviations") {
+						t.Errorf("w%d is %s: %s, %+v", i, h.State, h.Reason, h.Stats)
+					}
+				}
+				if len(l.Attempts(fleet.EndAgain)) == 0 {
+					t.Error("the log does not say what was compared")
+				}
+			})
 		})
 	}
 }
 
 // TestDrift: a host whose reference candidate begins to take longer than the noise is drained.
-func TestDrift(t *testing.T) {
+func TestDrift(t *testing.T) { synctest.Test(t, testDrift) }
+
+func testDrift(t *testing.T) {
 	f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, func(o *fleet.Options) { o.Check = 20 * time.Millisecond })
 	begin, timed := time.Now(), new(atomic.Int64)
 	for i := range 3 {
@@ -270,7 +275,9 @@ func TestClock(t *testing.T) {
 }
 
 // TestTrouble: a host that cannot evaluate now is given nothing until it can, and says why.
-func TestTrouble(t *testing.T) {
+func TestTrouble(t *testing.T) { synctest.Test(t, testTrouble) }
+
+func testTrouble(t *testing.T) {
 	f := fleettest.NewFarm(t, fleettest.InMemory(), 200*time.Millisecond, nil)
 	var full fleettest.Flag
 	full.Set(true)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -36,67 +37,69 @@ func (c compiling) Evaluate(ctx context.Context, g string, incumbent float64) (e
 func TestCompileBomb(t *testing.T) {
 	for hosts, most := range map[int]int32{4: 3, 1: 5} {
 		t.Run(fmt.Sprint(hosts, " hosts"), func(t *testing.T) {
-			j := fleettest.Job(60, 8)
-			want := fleettest.Alone(t, j)
-			bomb := want.Path()[genomeLine(want, 12)].Genome
-			f := fleettest.NewFarm(t, fleettest.InMemory(), 200*time.Millisecond, nil)
-			var lost atomic.Int32
-			var add func(n int)
-			add = func(n int) {
-				var m *fleettest.Member
-				made, dead, once := make(chan struct{}), make(chan struct{}), sync.Once{}
-				ev := compiling{fleettest.NewSimulated(t, nil), func(ctx context.Context, g string) error {
-					if g != bomb {
-						return nil
-					}
-					<-made
-					time.Sleep(60 * time.Millisecond) // long enough for a beat
-					lost.Add(1)
-					m.Kill()
-					<-ctx.Done()
-					once.Do(func() { close(dead) })
-					return ctx.Err()
-				}}
-				m = f.Add(fmt.Sprint("w", n), 4, func(context.Context) (fleet.Runner, error) { return ev, nil }, nil)
-				close(made)
-				go func() {
-					select {
-					case <-dead:
-						time.Sleep(20 * time.Millisecond)
-						add(n)
-					case <-t.Context().Done():
-					}
-				}()
-			}
-			for n := range hosts {
-				add(n)
-			}
-			l := &fleettest.Log{}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			if done, err := f.Run(ctx, j, l, 8); err != nil || !done.Complete {
-				t.Fatal(done, err, "lost ", lost.Load())
-			}
-			if n := lost.Load(); n != most {
-				t.Errorf("it cost %d workers, want %d", n, most)
-			}
-			for _, e := range l.Past() {
-				if e.Told == nil {
-					continue
+			synctest.Test(t, func(t *testing.T) {
+				j := fleettest.Job(60, 8)
+				want := fleettest.Alone(t, j)
+				bomb := want.Path()[genomeLine(want, 12)].Genome
+				f := fleettest.NewFarm(t, fleettest.InMemory(), 200*time.Millisecond, nil)
+				var lost atomic.Int32
+				var add func(n int)
+				add = func(n int) {
+					var m *fleettest.Member
+					made, dead, once := make(chan struct{}), make(chan struct{}), sync.Once{}
+					ev := compiling{fleettest.NewSimulated(t, nil), func(ctx context.Context, g string) error {
+						if g != bomb {
+							return nil
+						}
+						<-made
+						time.Sleep(60 * time.Millisecond) // long enough for a beat
+						lost.Add(1)
+						m.Kill()
+						<-ctx.Done()
+						once.Do(func() { close(dead) })
+						return ctx.Err()
+					}}
+					m = f.Add(fmt.Sprint("w", n), 4, func(context.Context) (fleet.Runner, error) { return ev, nil }, nil)
+					close(made)
+					go func() {
+						select {
+						case <-dead:
+							time.Sleep(20 * time.Millisecond)
+							add(n)
+						case <-t.Context().Done():
+						}
+					}()
 				}
-				r, err := record.ReadResult(e.Told)
-				if err != nil {
-					t.Fatal(err)
+				for n := range hosts {
+					add(n)
 				}
-				if blamed, it := r.Host == "", l.Path()[genomeLine(l, e.Told.Index)].Genome == bomb; blamed != it {
-					t.Errorf("candidate %d: %+v", e.Told.Index, r)
-				} else if it {
-					t.Log(r.Reason)
-					if r.Verdict != evaluator.Compile || r.Stage != evaluator.StageCompile || len(r.Steps) != 1 || len(r.Steps[0].Evidence) != 1 {
-						t.Errorf("the bomb: %+v", r)
+				l := &fleettest.Log{}
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				if done, err := f.Run(ctx, j, l, 8); err != nil || !done.Complete {
+					t.Fatal(done, err, "lost ", lost.Load())
+				}
+				if n := lost.Load(); n != most {
+					t.Errorf("it cost %d workers, want %d", n, most)
+				}
+				for _, e := range l.Past() {
+					if e.Told == nil {
+						continue
+					}
+					r, err := record.ReadResult(e.Told)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if blamed, it := r.Host == "", l.Path()[genomeLine(l, e.Told.Index)].Genome == bomb; blamed != it {
+						t.Errorf("candidate %d: %+v", e.Told.Index, r)
+					} else if it {
+						t.Log(r.Reason)
+						if r.Verdict != evaluator.Compile || r.Stage != evaluator.StageCompile || len(r.Steps) != 1 || len(r.Steps[0].Evidence) != 1 {
+							t.Errorf("the bomb: %+v", r)
+						}
 					}
 				}
-			}
+			})
 		})
 	}
 }
@@ -132,63 +135,67 @@ func TestGreedy(t *testing.T) {
 func TestHang(t *testing.T) {
 	for _, others := range []bool{true, false} {
 		t.Run(fmt.Sprint("others=", others), func(t *testing.T) {
-			j := fleettest.Job(30, 8)
-			want := fleettest.Alone(t, j)
-			hangs := want.Path()[genomeLine(want, 12)].Genome
-			f := fleettest.NewFarm(t, fleettest.InMemory(), 400*time.Millisecond, func(o *fleet.Options) { o.Hang = 600 * time.Millisecond })
-			end, began := make(chan struct{}), make(chan struct{})
-			release := sync.OnceFunc(func() { close(end) })
-			t.Cleanup(release)
-			begin := sync.OnceFunc(func() { close(began) })
-			f.Add("deaf", 1, func(context.Context) (fleet.Runner, error) {
-				return fleettest.NewSimulated(t, func(_ context.Context, g string) error {
-					if g == hangs {
-						begin()
-						<-end // whatever becomes of its context
+			synctest.Test(t, func(t *testing.T) {
+				j := fleettest.Job(30, 8)
+				want := fleettest.Alone(t, j)
+				hangs := want.Path()[genomeLine(want, 12)].Genome
+				f := fleettest.NewFarm(t, fleettest.InMemory(), 400*time.Millisecond, func(o *fleet.Options) { o.Hang = 600 * time.Millisecond })
+				end, began := make(chan struct{}), make(chan struct{})
+				release := sync.OnceFunc(func() { close(end) })
+				t.Cleanup(release)
+				begin := sync.OnceFunc(func() { close(began) })
+				f.Add("deaf", 1, func(context.Context) (fleet.Runner, error) {
+					return fleettest.NewSimulated(t, func(_ context.Context, g string) error {
+						if g == hangs {
+							begin()
+							<-end // whatever becomes of its context
+						}
+						return nil
+					}), nil
+				}, nil)
+				l := &fleettest.Log{}
+				done := make(chan error, 1)
+				go func() { _, err := f.Run(t.Context(), j, l, 1); done <- err }()
+				<-began
+				if others {
+					f.Add("other", 1, simulated(t), nil)
+				} else {
+					for h := hostOf(f, "deaf"); h.State != "troubled" || !strings.Contains(h.Reason, "made no progress"); h = hostOf(f, "deaf") {
+						time.Sleep(5 * time.Millisecond)
 					}
-					return nil
-				}), nil
-			}, nil)
-			l := &fleettest.Log{}
-			done := make(chan error, 1)
-			go func() { _, err := f.Run(t.Context(), j, l, 1); done <- err }()
-			<-began
-			if others {
-				f.Add("other", 1, simulated(t), nil)
-			} else {
-				for h := hostOf(f, "deaf"); h.State != "troubled" || !strings.Contains(h.Reason, "made no progress"); h = hostOf(f, "deaf") {
-					time.Sleep(5 * time.Millisecond)
+					if why := f.Hub().Waiting()[j.ID]; !strings.Contains(why, "made no progress on deaf") {
+						t.Errorf("the campaign waits: %q", why)
+					}
+					release()
 				}
-				if why := f.Hub().Waiting()[j.ID]; !strings.Contains(why, "made no progress on deaf") {
-					t.Errorf("the campaign waits: %q", why)
+				select {
+				case err := <-done:
+					if err != nil {
+						t.Fatal(err)
+					}
+				case <-time.After(20 * time.Second):
+					t.Fatalf("it does not go on: %+v, %v", f.Hub().Hosts(), f.Hub().Waiting())
+				}
+				if fmt.Sprint(l.Path()) != fmt.Sprint(want.Path()) {
+					t.Error("the log differs from that of one process")
+				}
+				if lost := l.Attempts(fleet.EndLost); len(lost) != 1 || !strings.Contains(string(lost[0].Detail), "made no progress") {
+					t.Errorf("attempts: %v", lost)
 				}
 				release()
-			}
-			select {
-			case err := <-done:
-				if err != nil {
-					t.Fatal(err)
+				for h := hostOf(f, "deaf"); h.Reason != ""; h = hostOf(f, "deaf") {
+					time.Sleep(5 * time.Millisecond)
 				}
-			case <-time.After(20 * time.Second):
-				t.Fatalf("it does not go on: %+v, %v", f.Hub().Hosts(), f.Hub().Waiting())
-			}
-			if fmt.Sprint(l.Path()) != fmt.Sprint(want.Path()) {
-				t.Error("the log differs from that of one process")
-			}
-			if lost := l.Attempts(fleet.EndLost); len(lost) != 1 || !strings.Contains(string(lost[0].Detail), "made no progress") {
-				t.Errorf("attempts: %v", lost)
-			}
-			release()
-			for h := hostOf(f, "deaf"); h.Reason != ""; h = hostOf(f, "deaf") {
-				time.Sleep(5 * time.Millisecond)
-			}
+			})
 		})
 	}
 }
 
 // TestVacant: the name of a worker that is there is refused to another process, and that of one that was
 // killed, or has left, is free soon.
-func TestVacant(t *testing.T) {
+func TestVacant(t *testing.T) { synctest.Test(t, testVacant) }
+
+func testVacant(t *testing.T) {
 	f := fleettest.NewFarm(t, fleettest.InMemory(), time.Second, nil)
 	vacant := func(name string) error { return f.Hub().Vacant(t.Context(), name) }
 	if err := vacant("one"); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -158,38 +159,40 @@ func TestBrokenFinals(t *testing.T) {
 		"a winner that failed":  map[string]any{"winner": 0, "entries": []any{map[string]any{"verdict": "parity"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := fleettest.Job(1, 1)
-			f := fleettest.NewFarm(t, fleettest.InMemory(), 2*time.Second, nil)
-			p := &puppet{t: t, hub: f.Hub(), name: "broken", session: "s"}
-			l := &fleettest.Log{}
-			done := make(chan error, 1)
-			go func() { _, err := f.Run(t.Context(), j, l, 4); done <- err }()
-			p.settle(j.ID)
-			ev := fleettest.NewSimulated(t, nil)
-			for answered := false; !answered; {
-				for _, task := range tasks(p.take(j.ID)) {
-					m := map[string]any{"task": task["id"]}
-					if answered = task["kind"] == "finals"; answered {
-						f.Add("good", 1, simulated(t), nil) // which is there before the finals failed
-						for w := hostOf(f, "good"); w.State == ""; w = hostOf(f, "good") {
-							time.Sleep(time.Millisecond)
+			synctest.Test(t, func(t *testing.T) {
+				j := fleettest.Job(1, 1)
+				f := fleettest.NewFarm(t, fleettest.InMemory(), 2*time.Second, nil)
+				p := &puppet{t: t, hub: f.Hub(), name: "broken", session: "s"}
+				l := &fleettest.Log{}
+				done := make(chan error, 1)
+				go func() { _, err := f.Run(t.Context(), j, l, 4); done <- err }()
+				p.settle(j.ID)
+				ev := fleettest.NewSimulated(t, nil)
+				for answered := false; !answered; {
+					for _, task := range tasks(p.take(j.ID)) {
+						m := map[string]any{"task": task["id"]}
+						if answered = task["kind"] == "finals"; answered {
+							f.Add("good", 1, simulated(t), nil) // which is there before the finals failed
+							for w := hostOf(f, "good"); w.State == ""; w = hostOf(f, "good") {
+								time.Sleep(time.Millisecond)
+							}
+							m["finals"] = finals
+						} else {
+							r, err := ev.Evaluate(t.Context(), task["genomes"].([]any)[0].(string), 0)
+							if err != nil {
+								t.Fatal(err)
+							}
+							m["result"] = r
 						}
-						m["finals"] = finals
-					} else {
-						r, err := ev.Evaluate(t.Context(), task["genomes"].([]any)[0].(string), 0)
-						if err != nil {
+						if _, err := p.ask(fleet.Done, m); err != nil {
 							t.Fatal(err)
 						}
-						m["result"] = r
-					}
-					if _, err := p.ask(fleet.Done, m); err != nil {
-						t.Fatal(err)
 					}
 				}
-			}
-			if err := <-done; err != nil && !strings.Contains(err.Error(), "the worker's result is not used") {
-				t.Error(err)
-			}
+				if err := <-done; err != nil && !strings.Contains(err.Error(), "the worker's result is not used") {
+					t.Error(err)
+				}
+			})
 		})
 	}
 }
@@ -252,37 +255,39 @@ func TestUndescribed(t *testing.T) {
 func TestWrongReference(t *testing.T) {
 	for name, odd := range map[string]wrong{"another time": {by: 1.4}, "another verdict": {by: 1, verdict: evaluator.Parity}} {
 		t.Run(name, func(t *testing.T) {
-			f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, func(o *fleet.Options) { o.Check = 20 * time.Millisecond })
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			l := &fleettest.Log{}
-			ended := make(chan error, 1)
-			go func() { _, err := f.Run(ctx, fleettest.Job(1_000_000, 16), l, 4); ended <- err }()
-			add := func(name string, w wrong) {
-				f.Add(name, 2, func(context.Context) (fleet.Runner, error) {
-					w.Simulated = fleettest.NewSimulated(t, func(context.Context, string) error { time.Sleep(2 * time.Millisecond); return nil })
-					return w, nil
-				}, nil)
-			}
-			add("first", odd)
-			for hostOf(f, "first").Stats.Evaluated < 10 {
-				time.Sleep(time.Millisecond)
-			}
-			for i := range 3 {
-				add(fmt.Sprint("good", i), wrong{by: 1})
-			}
-			for ctx.Err() == nil && hostOf(f, "first").State != "drained" {
-				time.Sleep(5 * time.Millisecond)
-			}
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-			for _, h := range f.Hub().Hosts() {
-				if bad := h.State == "drained"; bad != (h.Name == "first") {
-					t.Errorf("%s is %s: %s", h.Name, h.State, h.Reason)
+			synctest.Test(t, func(t *testing.T) {
+				f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, func(o *fleet.Options) { o.Check = 20 * time.Millisecond })
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				l := &fleettest.Log{}
+				ended := make(chan error, 1)
+				go func() { _, err := f.Run(ctx, fleettest.Job(1_000_000, 16), l, 4); ended <- err }()
+				add := func(name string, w wrong) {
+					f.Add(name, 2, func(context.Context) (fleet.Runner, error) {
+						w.Simulated = fleettest.NewSimulated(t, func(context.Context, string) error { time.Sleep(2 * time.Millisecond); return nil })
+						return w, nil
+					}, nil)
 				}
-			}
+				add("first", odd)
+				for hostOf(f, "first").Stats.Evaluated < 10 {
+					time.Sleep(time.Millisecond)
+				}
+				for i := range 3 {
+					add(fmt.Sprint("good", i), wrong{by: 1})
+				}
+				for ctx.Err() == nil && hostOf(f, "first").State != "drained" {
+					time.Sleep(5 * time.Millisecond)
+				}
+				cancel()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				for _, h := range f.Hub().Hosts() {
+					if bad := h.State == "drained"; bad != (h.Name == "first") {
+						t.Errorf("%s is %s: %s", h.Name, h.State, h.Reason)
+					}
+				}
+			})
 		})
 	}
 }

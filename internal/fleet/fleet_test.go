@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
@@ -22,12 +23,19 @@ func TestPath(t *testing.T) { fleettest.TestPath(t, fleettest.InMemory) }
 // TestSurvives: nothing is lost and nothing recorded twice, whatever happens to workers, connections
 // and the coordinator.
 func TestSurvives(t *testing.T) {
+	fleettest.TestSurvives(t, fleettest.InMemory, fleettest.Chaos{Faults: 60})
+}
+
+func TestSurvivesNightly(t *testing.T) {
+	longtest.Nightly(t, "soak", "it has 500 faults")
 	fleettest.TestSurvives(t, fleettest.InMemory, fleettest.Chaos{Faults: 500})
 }
 
 // TestPoison: candidates that take their workers down are found out, with at most three workers lost
 // for each; those that ran beside them are not blamed, and the campaign finishes.
-func TestPoison(t *testing.T) {
+func TestPoison(t *testing.T) { synctest.Test(t, testPoison) }
+
+func testPoison(t *testing.T) {
 	j := fleettest.Job(300, 32)
 	want := fleettest.Alone(t, j)
 	poisoned := map[string]bool{}
@@ -108,8 +116,9 @@ func BenchmarkCoordinator(b *testing.B) { fleettest.BenchmarkCoordinator(b, flee
 
 // TestLostSoon: with the lease that a service has, the candidate of a worker that is silent runs on
 // another within 35 s.
-func TestLostSoon(t *testing.T) {
-	longtest.Skip(t, "it waits for a lease of 30 s")
+func TestLostSoon(t *testing.T) { synctest.Test(t, testLostSoon) }
+
+func testLostSoon(t *testing.T) {
 	f := fleettest.NewFarm(t, fleettest.InMemory(), fleet.DefaultLease, nil)
 	var began atomic.Int64
 	var silent *fleettest.FaultyLink

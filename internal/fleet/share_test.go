@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,7 +30,9 @@ func newFolder(t *testing.T) *share.Folder {
 
 // TestChecksCompile: a candidate that a second host evaluates to compare the two, and one that a third
 // decides on, is compiled there, although the shelf has what the first compiled.
-func TestChecksCompile(t *testing.T) {
+func TestChecksCompile(t *testing.T) { synctest.Test(t, testChecksCompile) }
+
+func testChecksCompile(t *testing.T) {
 	f := fleettest.NewFarm(t, fleettest.InMemory(), 5*time.Second, func(o *fleet.Options) { o.Shelf, o.Again = newFolder(t), 1 })
 	var machines [3]fleettest.Machine
 	for i, name := range []string{"one", "two", "odd"} {
@@ -87,7 +90,9 @@ func (m mute) Request(ctx context.Context, verb fleet.Verb, body []byte) ([]byte
 }
 
 // TestMuteShelf: a coordinator that does not answer costs two seconds once, and no result.
-func TestMuteShelf(t *testing.T) {
+func TestMuteShelf(t *testing.T) { synctest.Test(t, testMuteShelf) }
+
+func testMuteShelf(t *testing.T) {
 	f := fleettest.NewFarm(t, fleettest.InMemory(), 20*time.Second, func(o *fleet.Options) { o.Shelf = newFolder(t) })
 	m := &fleettest.Machine{Bytes: 100}
 	var asked atomic.Int64

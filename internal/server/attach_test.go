@@ -89,9 +89,9 @@ func TestAttachWhileItRuns(t *testing.T) {
 	}
 }
 
-// TestAttachTime: attaching takes a small part of the time that reading all events takes.
-func TestAttachTime(t *testing.T) {
-	longtest.Skip(t, "measures")
+// TestAttachTimeNightly: attaching takes a small part of the time that reading all events takes.
+func TestAttachTimeNightly(t *testing.T) {
+	longtest.Nightly(t, "measure", "it measures")
 	path := filepath.Join(t.TempDir(), "s.db")
 	fill(t, path, 1, 50_000)
 	const id = "sgemm-00000000"

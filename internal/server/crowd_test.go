@@ -68,13 +68,20 @@ func follow(t *testing.T, url, path string) *follower {
 	return &follower{conn}
 }
 
-// TestFollowers: with 500 clients, of which one never reads, what is durable is with the
-// others soon, all of it and in order, and memory does not grow with the one that is slow.
-func TestFollowers(t *testing.T) {
-	clients, evaluations := 20, 40
-	if longtest.All(t) {
-		clients, evaluations = 500, 300
+// TestFollowers: with many clients, of which one never reads, the others get all events in
+// order, and memory does not grow with the one that is slow.
+func TestFollowers(t *testing.T) { followers(t, 20, 40) }
+
+// TestFollowersNightly: 500 clients get each event within half a second of its writing.
+func TestFollowersNightly(t *testing.T) {
+	longtest.Nightly(t, "measure", "it measures")
+	if p95 := followers(t, 500, 300); p95 > 500*time.Millisecond {
+		t.Errorf("p95 is %v, want at most 500ms", p95)
 	}
+}
+
+// followers returns the time from the log to the client that 95% of the events stay below.
+func followers(t *testing.T, clients, evaluations int) (p95 time.Duration) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 100*time.Millisecond)
 	c := f.submit(1, evaluations)
 	path := "/v1/campaigns/" + c.ID + "/events"
@@ -136,22 +143,20 @@ func TestFollowers(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&mem)
 	slices.SortFunc(delays, cmp.Compare)
-	p95 := delays[len(delays)*95/100]
+	p95 = delays[len(delays)*95/100]
 	t.Logf("%d clients, %d events: from the log to the client p50 %v, p95 %v, longest %v; heap %d MB", clients, len(delays),
 		delays[len(delays)/2].Round(time.Millisecond), p95.Round(time.Millisecond), delays[len(delays)-1].Round(time.Millisecond), mem.HeapAlloc>>20)
-	if longtest.All(t) && p95 > 500*time.Millisecond {
-		t.Errorf("p95 is %v, want at most 500ms", p95)
-	}
 	if mem.HeapAlloc > 256<<20 {
 		t.Errorf("the heap has %d MB with %d clients", mem.HeapAlloc>>20, clients)
 	}
 	slow.conn.Close()
+	return p95
 }
 
-// TestSoak: campaigns, clients that come and go, and restarts; memory, goroutines and
+// TestSoakNightly: campaigns, clients that come and go, and restarts; memory, goroutines and
 // descriptors stay as they were.
-func TestSoak(t *testing.T) {
-	longtest.Skip(t, "it takes a minute; -soak sets how long")
+func TestSoakNightly(t *testing.T) {
+	longtest.Nightly(t, "soak", "it takes a minute; -soak sets how long")
 	path := filepath.Join(t.TempDir(), "s.db")
 	type reading struct {
 		heap                    uint64

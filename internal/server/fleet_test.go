@@ -16,8 +16,9 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// soon is how long the service may take for what waits for no worker.
-const soon = 5 * time.Second
+// soon is less than a lease: how long the service may take for what waits for no worker, or
+// for its next beat.
+const soon = 20 * time.Second
 
 // A slow evaluator holds what it evaluates until it is let go.
 type slow struct {
@@ -138,6 +139,7 @@ func ends(t *testing.T, what string, do func()) {
 // TestFleetClose: a service ends soon whatever its workers do, or if there are none; and the next one
 // goes on to the same log as a service that was never ended.
 func TestFleetClose(t *testing.T) {
+	t.Parallel()
 	const evaluations = 40
 	whole := fleetSite(t)
 	whole.work("one", 4, 0)
@@ -178,6 +180,7 @@ func TestFleetClose(t *testing.T) {
 // TestFleetPause: a paused campaign gives its workers back, and loses nothing of what they finish;
 // a cancelled one has them stop.
 func TestFleetPause(t *testing.T) {
+	t.Parallel()
 	for _, finals := range []bool{false, true} {
 		t.Run(fmt.Sprintf("pause,finals=%v", finals), func(t *testing.T) {
 			s, held := fleetSite(t), newSlow(finals)
@@ -201,6 +204,7 @@ func TestFleetPause(t *testing.T) {
 	}
 	for _, paused := range []bool{false, true} { // those that a pause has left with their workers are stopped, too
 		t.Run(fmt.Sprintf("cancel,paused=%v", paused), func(t *testing.T) {
+			t.Parallel()
 			s, held := fleetSite(t), newSlow(false)
 			s.workAs("one", 2, 0, held.wrap)
 			s.enrolled("one")
@@ -213,7 +217,7 @@ func TestFleetPause(t *testing.T) {
 			}
 			f.do("POST", "/v1/campaigns/"+c.ID+"/cancel", nil, nil, 200)
 			// A beat tells it so, every 7.5 s.
-			eventually(t, 12*time.Second, "the worker goes on with a cancelled campaign", func() bool { return held.ended.Load() == 2 })
+			eventually(t, soon, "the worker goes on with a cancelled campaign", func() bool { return held.ended.Load() == 2 })
 			held.let()
 			f.until(f.submitFleet(8, 20).ID, api.Finished)
 		})
@@ -266,6 +270,7 @@ func TestFleetDrainKept(t *testing.T) {
 // TestWorkerName: a host does not get the name of a worker that runs on another one; that one gets a new
 // credential when it asks for one.
 func TestWorkerName(t *testing.T) {
+	t.Parallel()
 	s := fleetSite(t)
 	f := s.api()
 	var first, again evotune.FleetAccess

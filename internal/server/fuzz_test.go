@@ -194,12 +194,15 @@ func (m *mangler) request() string {
 func oneLine(s string) string { return strings.NewReplacer("\r", "", "\n", "").Replace(s) }
 
 // TestMalformed: whatever comes in, the service answers that it is wrong, and stays whole.
-func TestMalformed(t *testing.T) {
+func TestMalformed(t *testing.T) { malformed(t, 2000, 1) }
+
+func TestMalformedNightly(t *testing.T) {
+	longtest.Nightly(t, "soak", "it sends 10,000 requests")
+	malformed(t, 10_000, time.Now().UnixNano())
+}
+
+func malformed(t *testing.T, n int, seed int64) {
 	before := goleak.IgnoreCurrent()
-	n, seed := 2000, int64(1)
-	if longtest.All(t) {
-		n, seed = 10_000, time.Now().UnixNano()
-	}
 	t.Logf("seed %d", seed)
 	t.Run("requests", func(t *testing.T) {
 		g := protect(t, Limits{Rate: 1e9, Burst: 1e9, StrangerRate: 1e9, StrangerBurst: 1e9, BodyTime: 200 * time.Millisecond})

@@ -128,13 +128,20 @@ func (c *child) ask(method, path string, in, out any, headers ...string) error {
 	return nil
 }
 
-// TestKilled: a service that is killed at any instant goes on with every campaign, loses
+// TestKilledLong: a service that is killed at any instant goes on with every campaign, loses
 // nothing that it has acknowledged, and each campaign ends with the log that it has alone.
-func TestKilled(t *testing.T) {
-	kills, evaluations := 4, 60
-	if longtest.All(t) {
-		kills, evaluations = 50, 300
-	}
+func TestKilledLong(t *testing.T) {
+	longtest.Long(t, "it kills a service")
+	killed(t, 4, 60)
+}
+
+func TestKilledNightly(t *testing.T) {
+	longtest.Nightly(t, "kills", "it kills a service 50 times")
+	killed(t, 50, 300)
+}
+
+func killed(t *testing.T, kills, evaluations int) {
+	t.Helper()
 	in := func(seed int64) api.Submission {
 		return api.Submission{Backend: "replay", Table: table(t), Seed: seed, Budget: api.Budget{Evaluations: evaluations}}
 	}
@@ -243,9 +250,10 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestKilledAgain: a campaign during which the service is killed again and again is given up,
+// TestKilledAgainLong: a campaign during which the service is killed again and again is given up,
 // unless it gets on meanwhile, and tried again when somebody asks for it.
-func TestKilledAgain(t *testing.T) {
+func TestKilledAgainLong(t *testing.T) {
+	longtest.Long(t, "it kills a service seven times")
 	path := filepath.Join(t.TempDir(), "s.db")
 	const stuck, works = time.Hour, 15 * time.Millisecond
 	var id string

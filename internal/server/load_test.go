@@ -108,11 +108,11 @@ func plainFinalists(list []evaluator.Finalist) (out []map[string]any) {
 	return out
 }
 
-// TestBestUnderLoad: the best of a kernel is had quickly, however much is stored, while
+// TestBestUnderLoadNightly: the best of a kernel is had quickly, however much is stored, while
 // clients ask all the time and a campaign writes. What other programs on the machine take is
 // no fault of it, so the quietest of a few attempts counts.
-func TestBestUnderLoad(t *testing.T) {
-	longtest.Skip(t, "fills a large store, and measures")
+func TestBestUnderLoadNightly(t *testing.T) {
+	longtest.Nightly(t, "measure", "it fills a large store, and measures")
 	path := filepath.Join(t.TempDir(), "s.db")
 	begin := time.Now()
 	fill(t, path, loadCampaigns, *loadEvaluations)
@@ -200,11 +200,14 @@ func (f *fixture) load(questions []string, long time.Duration) (all []time.Durat
 }
 
 // TestManyPoints: all candidates of a large campaign are had at once, in columns.
-func TestManyPoints(t *testing.T) {
-	evaluations := 2_000
-	if longtest.All(t) {
-		evaluations = 100_000
-	}
+func TestManyPoints(t *testing.T) { manyPoints(t, 2_000) }
+
+func TestManyPointsNightly(t *testing.T) {
+	longtest.Nightly(t, "soak", "it fills a large store")
+	manyPoints(t, 100_000)
+}
+
+func manyPoints(t *testing.T, evaluations int) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	fill(t, path, 1, evaluations)
 	f := serve(t, path, 0)

@@ -355,9 +355,9 @@ func TestOperationPanics(t *testing.T) {
 	}
 }
 
-// TestCPU: one campaign on the processor, and all that can be asked of it.
-func TestCPU(t *testing.T) {
-	longtest.Skip(t, "compiles and measures")
+// TestCPULong: one campaign on the processor, and all that can be asked of it.
+func TestCPULong(t *testing.T) {
+	longtest.Long(t, "it compiles and measures")
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	var c api.Campaign
 	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "softmax", Backend: "cpu", Finalists: 1, Budget: api.Budget{Evaluations: 8}}, &c, 201)

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -45,7 +46,7 @@ import (
 // shots writes what the page looks like, and shown makes the pictures of the docs from a store
 // that has campaigns:
 //
-//	EVOTUNE_TEST=all go test ./internal/server -run TestPage/pictures -page.store service.db -page.shots docs
+//	EVOTUNE_TEST=long go test ./internal/server -run TestPageLong/pictures -page.store service.db -page.shots docs
 var (
 	shots = flag.String("page.shots", "", "write screenshots of the page into this `folder`")
 	shown = flag.String("page.store", "", "make the pictures of the docs from the first campaign in this `store`")
@@ -418,49 +419,122 @@ func (p *tab) shot(name string) {
 	}
 }
 
-// TestPage drives the page in a browser. Each test has a service of its own, with recorded
+var (
+	imported = regexp.MustCompile(`(?m)^import \{ ([^}]*) \} from "\./([\w.]+)";$`)
+	asked    = regexp.MustCompile("[`\"](/v1/[^`\"?]*)")
+	inserted = regexp.MustCompile(`\$\{[^}]*\}`)
+	inPath   = regexp.MustCompile(`\{\w+\}`)
+)
+
+// TestPage: the page is small; each of its files comes with what protects it; its modules find
+// what they import from each other, and ask for routes that the service has.
+func TestPage(t *testing.T) {
+	g := protect(t, Limits{Rate: 1e9, Burst: 1e9, StrangerRate: 1e9, StrangerBurst: 1e9})
+	ask := func(path string, headers ...string) (*http.Response, []byte) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(headers); i += 2 {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, b
+	}
+	routes := map[string]bool{}
+	for _, op := range g.document() {
+		routes[inPath.ReplaceAllString(op.path, "*")] = true
+	}
+	modules, bytes := map[string]string{}, 0
+	for at := range pageByPath() {
+		resp, b := ask(at, "Accept-Encoding", "gzip")
+		bytes += len(b)
+		if csp := resp.Header.Get("Content-Security-Policy"); resp.StatusCode != 200 || !strings.HasPrefix(csp, "default-src 'self';") || !strings.Contains(csp, "frame-ancestors 'none'") || resp.Header.Get("Content-Encoding") != "gzip" {
+			t.Errorf("%s: %s, %v", at, resp.Status, resp.Header)
+		}
+		if cached := strings.Contains(resp.Header.Get("Cache-Control"), "immutable"); cached != (at != "/") {
+			t.Errorf("%s: Cache-Control: %s", at, resp.Header.Get("Cache-Control"))
+		}
+		if again, _ := ask(at, "Accept-Encoding", "gzip", "If-None-Match", resp.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+			t.Errorf("%s again: %s", at, again.Status)
+		}
+		plain, text := ask(at, "Accept-Encoding", "identity, gzip;q=0")
+		if plain.Header.Get("Content-Encoding") != "" || plain.Header.Get("ETag") == resp.Header.Get("ETag") {
+			t.Errorf("%s plainly: %v", at, plain.Header)
+		}
+		modules[path.Base(at)] = string(text)
+	}
+	if bytes > 200e3 || bytes < 10e3 {
+		t.Errorf("the page has %d bytes, at most 200,000 are wanted", bytes)
+	}
+	if resp, _ := ask("/assets/0/app.js"); resp.StatusCode != http.StatusNotFound || resp.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("a file of another version: %s, %v", resp.Status, resp.Header)
+	}
+	imports, asks := 0, 0
+	for name, text := range modules {
+		for _, m := range imported.FindAllStringSubmatch(text, -1) {
+			for what := range strings.SplitSeq(m[1], ", ") {
+				imports++
+				if !regexp.MustCompile(`(?m)^export (async )?(const|function|class) ` + what + `\b`).MatchString(modules[m[2]]) {
+					t.Errorf("%s imports %s from %s, which does not export it", name, what, m[2])
+				}
+			}
+		}
+		for _, m := range asked.FindAllStringSubmatch(text, -1) {
+			asks++
+			route, _, _ := strings.Cut(inserted.ReplaceAllString(m[1], "*"), "${")
+			if !routes[route] {
+				t.Errorf("%s asks for %s, which is not a route", name, m[1])
+			}
+		}
+	}
+	if imports < 50 || asks < 20 {
+		t.Errorf("found %d imports and %d requests only", imports, asks)
+	}
+}
+
+// TestPageLong drives the page in a browser. Each test has a service of its own, with recorded
 // campaigns. In all of them nothing may be written to the browser's log, and nothing may be
 // asked of other hosts.
-func TestPage(t *testing.T) {
-	chromium(t)
-	tests := []struct {
-		name  string
-		quick bool // in the first set too
-		run   func(t *testing.T, browser chrome)
-	}{
-		{"login", true, testLogin},
-		{"submit", false, testSubmit},
-		{"live", false, testLive},
-		{"restart", false, testReconnect},
-		{"actions", false, testActions},
-		{"lineage", false, testLineage},
-		{"source", false, testSource},
-		{"export", false, testExport},
-		{"admin", false, testAdmin},
-		{"fleet", false, testFleet},
-		{"candidate of a worker", false, testFleetCandidate},
-		{"brushing", false, testBrushing},
-		{"dark", false, testDark},
-		{"keyboard", false, testKeyboard},
-		{"weight", true, testWeight},
-		{"views", false, testViews},
-		{"phone", false, testPhone},
-		{"100,000 candidates", false, testMany},
-	}
+func TestPageLong(t *testing.T) {
+	longtest.Long(t, "it drives a browser")
 	b := browser(t)
-	begun := time.Now()
-	for _, c := range tests {
-		t.Run(c.name, func(t *testing.T) {
-			if !c.quick {
-				longtest.Skip(t, "it drives a browser")
-			}
-			c.run(t, b)
-		})
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, browser chrome)
+	}{
+		{"login", testLogin},
+		{"submit", testSubmit},
+		{"live", testLive},
+		{"restart", testReconnect},
+		{"actions", testActions},
+		{"lineage", testLineage},
+		{"source", testSource},
+		{"export", testExport},
+		{"admin", testAdmin},
+		{"fleet", testFleet},
+		{"candidate of a worker", testFleetCandidate},
+		{"brushing", testBrushing},
+		{"dark", testDark},
+		{"keyboard", testKeyboard},
+		{"weight", testWeight},
+		{"views", testViews},
+		{"phone", testPhone},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(t, b) })
 	}
 	if *shown != "" {
 		t.Run("pictures", func(t *testing.T) { pictures(t, b) })
 	}
-	t.Logf("%d tests in %s", len(tests), time.Since(begun).Round(time.Millisecond))
 }
 
 // testLogin: a wrong token is told, the right one opens the page, and who logs out is out.
@@ -918,12 +992,13 @@ func shareOfCore() float64 {
 	}
 }
 
-// testMany: 100,000 candidates are painted within a second of the navigation, and do not
+// TestManyOnPageNightly: 100,000 candidates are painted within a second of the navigation, and do not
 // become as many elements; all that is done with them stays quick.
-func testMany(t *testing.T, browser chrome) {
+func TestManyOnPageNightly(t *testing.T) {
+	longtest.Nightly(t, "measure", "it measures in a browser")
 	const n = 100_000
 	s := newSite(t, 0, func(path string) { fill(t, path, 1, n) })
-	p := s.open(browser, false)
+	p := s.open(browser(t), false)
 	p.expect(`422 \(Unprocessable Entity\).*/(importance|roofline)`) // the kernel is another than the one of this store
 	const campaign = "#/campaigns/sgemm-00000000"
 	// The best of three, and as if no other process took the cores: what else runs on the
@@ -1087,55 +1162,15 @@ func testKeyboard(t *testing.T, browser chrome) {
 	p.wait(fmt.Sprintf("location.hash==%q", want))
 }
 
-// testWeight: the first page is small, and comes with what protects it.
+// testWeight: the first page is small.
 func testWeight(t *testing.T, browser chrome) {
-	s := newSite(t, 0)
-	p := s.open(browser, false)
+	p := newSite(t, 0).open(browser, false)
 	p.show("#/campaigns")
 	p.mu.Lock()
 	got := p.bytes
 	p.mu.Unlock()
 	if got > 200e3 || got < 10e3 {
 		t.Errorf("the first page has %.0f bytes, at most 200,000 are wanted", got)
-	}
-	t.Logf("the first page has %.0f bytes", got)
-	type answer struct {
-		StatusCode int
-		Status     string
-		Header     http.Header
-	}
-	ask := func(path string, headers ...string) answer {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(s.url(), "/")+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := 0; i < len(headers); i += 2 {
-			req.Header.Set(headers[i], headers[i+1])
-		}
-		resp, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		return answer{resp.StatusCode, resp.Status, resp.Header}
-	}
-	for at := range pageByPath() {
-		resp := ask(at, "Accept-Encoding", "gzip")
-		if csp := resp.Header.Get("Content-Security-Policy"); resp.StatusCode != 200 || !strings.HasPrefix(csp, "default-src 'self';") || !strings.Contains(csp, "frame-ancestors 'none'") || resp.Header.Get("Content-Encoding") != "gzip" {
-			t.Errorf("%s: %s, %v", at, resp.Status, resp.Header)
-		}
-		if cached := strings.Contains(resp.Header.Get("Cache-Control"), "immutable"); cached != (at != "/") {
-			t.Errorf("%s: Cache-Control: %s", at, resp.Header.Get("Cache-Control"))
-		}
-		if again := ask(at, "Accept-Encoding", "gzip", "If-None-Match", resp.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
-			t.Errorf("%s again: %s", at, again.Status)
-		}
-		if plain := ask(at, "Accept-Encoding", "identity, gzip;q=0"); plain.Header.Get("Content-Encoding") != "" || plain.Header.Get("ETag") == resp.Header.Get("ETag") {
-			t.Errorf("%s plainly: %v", at, plain.Header)
-		}
-	}
-	if resp := ask("/assets/0/app.js"); resp.StatusCode != http.StatusNotFound || resp.Header.Get("Cache-Control") != "no-store" {
-		t.Errorf("a file of another version: %s, %v", resp.Status, resp.Header)
 	}
 }
 

@@ -32,7 +32,7 @@ type fixture struct {
 }
 
 // soak is how long the test of that name takes.
-var soak = flag.Duration("soak", time.Minute, "how long TestSoak takes")
+var soak = flag.Duration("soak", time.Minute, "how long TestSoakNightly takes")
 
 // descriptors counts the open ones of this process.
 func descriptors(t *testing.T) int {

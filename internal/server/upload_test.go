@@ -243,9 +243,9 @@ func TestUploadPython(t *testing.T) {
 	}
 }
 
-// TestUploadedCampaign: a campaign has the kernel as it was when it was submitted.
-func TestUploadedCampaign(t *testing.T) {
-	longtest.Skip(t, "compiles and measures")
+// TestUploadedCampaignLong: a campaign has the kernel as it was when it was submitted.
+func TestUploadedCampaignLong(t *testing.T) {
+	longtest.Long(t, "it compiles and measures")
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	u := small(t)
 	f.do("POST", "/v1/kernels", u, nil, 201)

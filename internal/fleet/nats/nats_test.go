@@ -714,16 +714,16 @@ func BenchmarkRequests(b *testing.B) {
 	}
 }
 
-// TestPath: over a broker of the coordinator's own, and over three, the log says what it says
-// without any.
+// TestPath: over a broker of the coordinator's own, the log says what it says without any.
 func TestPath(t *testing.T) {
-	t.Run("embedded", func(t *testing.T) {
-		fleettest.TestPath(t, func() fleettest.Rig { return embeddedRig(EmbedOptions{}) })
-	})
-	t.Run("cluster", func(t *testing.T) {
-		brokers := startCluster(t, 3)
-		fleettest.TestPath(t, func() fleettest.Rig { return clusterRig(brokers) })
-	})
+	fleettest.TestPath(t, func() fleettest.Rig { return embeddedRig(EmbedOptions{}) })
+}
+
+// TestPathLong: so it does over three brokers.
+func TestPathLong(t *testing.T) {
+	longtest.Long(t, "it starts three brokers")
+	brokers := startCluster(t, 3)
+	fleettest.TestPath(t, func() fleettest.Rig { return clusterRig(brokers) })
 }
 
 // TestShelf: compiled code travels from worker to worker.
@@ -731,27 +731,36 @@ func TestShelf(t *testing.T) {
 	fleettest.TestShelf(t, func() fleettest.Rig { return embeddedRig(EmbedOptions{}) })
 }
 
-// TestSurvives: as in memory, and brokers are killed as well, those that the coordinator or a worker
+// TestSurvives: as in memory.
+func TestSurvives(t *testing.T) { testSurvives(t, 60) }
+
+// TestSurvivesLong: brokers are killed as well, those that the coordinator or a worker
 // are connected to among them.
-func TestSurvives(t *testing.T) {
-	faults := 60
-	if longtest.All(t) {
-		faults = 500
-	}
-	t.Run("embedded", func(t *testing.T) {
-		fleettest.TestSurvives(t, func() fleettest.Rig { return embeddedRig(EmbedOptions{}) }, fleettest.Chaos{Faults: faults})
-	})
-	t.Run("cluster", func(t *testing.T) {
-		brokers := startCluster(t, 3)
-		next := 0
-		fleettest.TestSurvives(t, func() fleettest.Rig { return clusterRig(brokers) }, fleettest.Chaos{Faults: faults, Broker: func() {
-			brokers[next].kill()
-			time.Sleep(300 * time.Millisecond)
-			brokers[next].start(t)
-			whole(t, brokers)
-			next = (next + 1) % len(brokers)
-		}})
-	})
+func TestSurvivesLong(t *testing.T) {
+	longtest.Long(t, "it kills brokers")
+	testSurvivesKills(t, 60)
+}
+
+func TestSurvivesNightly(t *testing.T) {
+	longtest.Nightly(t, "soak", "it has 500 faults")
+	t.Run("embedded", func(t *testing.T) { testSurvives(t, 500) })
+	t.Run("cluster", func(t *testing.T) { testSurvivesKills(t, 500) })
+}
+
+func testSurvives(t *testing.T, faults int) {
+	fleettest.TestSurvives(t, func() fleettest.Rig { return embeddedRig(EmbedOptions{}) }, fleettest.Chaos{Faults: faults})
+}
+
+func testSurvivesKills(t *testing.T, faults int) {
+	brokers := startCluster(t, 3)
+	next := 0
+	fleettest.TestSurvives(t, func() fleettest.Rig { return clusterRig(brokers) }, fleettest.Chaos{Faults: faults, Broker: func() {
+		brokers[next].kill()
+		time.Sleep(300 * time.Millisecond)
+		brokers[next].start(t)
+		whole(t, brokers)
+		next = (next + 1) % len(brokers)
+	}})
 }
 
 // BenchmarkCoordinator is the cost of an evaluation over a broker in the coordinator.

@@ -16,19 +16,19 @@ import (
 	"github.com/evotune/evotune/internal/longtest"
 )
 
-// soakVariable is for how long TestSoak runs.
+// soakVariable is for how long TestSoakNightly runs.
 const soakVariable = "EVOTUNE_FLEET_SOAK"
 
-// TestSoak has one campaign after the other on workers that come and go. What the coordinator, its
+// TestSoakNightly has one campaign after the other on workers that come and go. What the coordinator, its
 // broker and the workers hold must not grow: memory, goroutines, descriptors.
-func TestSoak(t *testing.T) {
+func TestSoakNightly(t *testing.T) {
+	longtest.Nightly(t, "soak", "it takes three minutes")
 	long := 3 * time.Minute
-	if v := os.Getenv(soakVariable); v == "" {
-		longtest.Skip(t, "it takes three minutes")
-	} else if d, err := time.ParseDuration(v); err != nil {
-		t.Fatal(err)
-	} else {
-		long = d
+	if v := os.Getenv(soakVariable); v != "" {
+		var err error
+		if long, err = time.ParseDuration(v); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var current atomic.Int64 // campaign; what has come late of another is of no use
 	f := fleettest.NewFarm(t, embeddedRig(EmbedOptions{}), time.Second, func(o *fleet.Options) {
