@@ -17,6 +17,10 @@ const (
 	// Correct: every stage passed; the candidate has a fitness, unless the plan
 	// says [Plan.Debug].
 	Correct Verdict = "correct"
+	// Slower: it passed parity, and its first readings are far slower than the best that was
+	// known, so it was not sanitized (see [Plan.Contenders]). It has a fitness for the
+	// search to learn, and is never a result: nothing shows that it is right.
+	Slower Verdict = "slower"
 	// Infeasible: the genome breaks a constraint of its space.
 	Infeasible Verdict = "infeasible"
 	// Render: the template could not be filled (a missing key, a bad pipeline).
@@ -46,7 +50,7 @@ const (
 // Verdicts lists every verdict in the order in which reports print them.
 func Verdicts() []Verdict {
 	return []Verdict{
-		Correct, Infeasible, Render, Compile, Inspect, Launch, Timeout,
+		Correct, Slower, Infeasible, Render, Compile, Inspect, Launch, Timeout,
 		Parity, Sanitizer, Implausible, Infrastructure,
 	}
 }
@@ -80,7 +84,7 @@ type Evaluator interface {
 	Describe() Description
 	// Evaluate runs the ordeal. incumbent is the best fitness known so far, or
 	// zero when there is none: a benchmark may stop early once the candidate is
-	// clearly slower.
+	// clearly slower, and with [Plan.Contenders] it may not be sanitized then.
 	Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (Result, error)
 	// Finals measures the finalists again in fresh processes, interleaved and
 	// in random order, and tests the winner against runner-up and baseline.
@@ -147,11 +151,13 @@ type Result struct {
 	// Reason is one line for people; empty for Correct.
 	Reason string `json:"reason,omitempty"`
 	// Fitness is the geometric mean over the tuned shapes of candidate time
-	// over baseline time; smaller is better; 0 unless the verdict is Correct.
+	// over baseline time; smaller is better; 0 unless the verdict is Correct or Slower.
 	Fitness float64 `json:"fitness,omitempty"`
 	// Cost is what the evaluation took: wall time, or recorded time on replay.
 	Cost time.Duration `json:"cost_ns"`
-	// Steps has one entry for each stage that was reached.
+	// Steps has one entry for each stage that was reached, in the order in which they
+	// were: with [Plan.Contenders], a benchmark that begins before the sanitizers run
+	// comes before them.
 	Steps []Step `json:"steps"`
 	// Timings has one entry per tuned shape that was benchmarked.
 	Timings []Timing `json:"timings,omitempty"`
@@ -366,6 +372,11 @@ type Plan struct {
 	// Search says that many candidates will come, several at once: a lab starts all of its
 	// workers while it prepares, and not each when it is first needed.
 	Search bool
+	// Contenders says that only contenders are sanitized: a candidate that passed parity is
+	// timed first, and if its first readings are more than a quarter slower than the
+	// incumbent, its verdict is Slower. Without an incumbent all candidates are sanitized.
+	// Baselines and finalists always are.
+	Contenders bool
 	// Debug judges candidates, but not the baseline, in the debug flavor: compiled
 	// without optimization, with debugging information and with asserts enabled. The
 	// binary has no requirements to meet, the sanitizers also run on what failed

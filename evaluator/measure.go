@@ -562,14 +562,14 @@ func (t *tally) why() string {
 // the peaks may have been measured while something else was running, and a
 // machine may disturb one process more than another.
 func (j *judge) Benchmark(ctx context.Context, a Artifact, incumbent float64) ([]Timing, Outcome, error) {
-	timings, out, err := j.benchmark(ctx, ForTiming, a, incumbent)
+	timings, out, err := j.benchmark(ctx, ForTiming, a, j.timed(incumbent, false))
 	if err != nil || out.Verdict != Implausible {
 		return timings, out, err
 	}
 	if _, err := j.lab.Peaks(ctx, true); err != nil {
 		return nil, Outcome{}, err
 	}
-	again, second, err := j.benchmark(ctx, ForFinals, a, 0)
+	again, second, err := j.benchmark(ctx, ForFinals, a, j.timed(0, true))
 	if err != nil {
 		return nil, Outcome{}, err
 	}
@@ -582,8 +582,59 @@ func (j *judge) Benchmark(ctx context.Context, a Artifact, incumbent float64) ([
 	return again, second, nil
 }
 
+// FirstReadings implements stages. A candidate is slower if every one of them says so, by the same
+// rule that ends a benchmark early. Where too few count, it is a contender, and the benchmark decides.
+//
+// The session ends before the sanitizers run, since it has the device to itself. The benchmark of a
+// contender starts afresh: readings that decided whether it goes on would make it look faster than
+// it is.
+func (j *judge) FirstReadings(ctx context.Context, a Artifact, incumbent float64) ([]Timing, Outcome, error) {
+	timings, out, err := j.benchmark(ctx, ForTiming, a, func(ctx context.Context, s Session, t *tally) (Timing, Outcome, error) {
+		for range mostFirst {
+			if err := j.sample(ctx, s, t, firstReadings, "", incumbent); err != nil {
+				return Timing{}, Outcome{}, err
+			}
+			if out := j.judgeAfter(t); out.Verdict != "" {
+				return t.timing(stopLimit, 0), out, nil
+			}
+			if c := t.count(); len(c.samples) >= firstReadings && c.chance() >= doubt && !c.early() {
+				return t.timing(stopSlower, 0), Outcome{}, nil
+			}
+		}
+		return t.timing(stopUnsettled, 0), Outcome{}, nil
+	})
+	if err != nil || out.Verdict != "" {
+		return timings, out, err
+	}
+	var least []float64
+	for _, t := range timings {
+		if t.Stopped == stopSlower {
+			least = append(least, slices.Min(t.Ratios()))
+		}
+	}
+	e := Evidence{Check: "first readings", Outcome: Passed, Value: GeometricMean(least), Limit: farBehind * incumbent, Detail: "times the baseline's time: sanitized before any further reading"}
+	switch {
+	case len(least) < len(j.plan.Tune):
+		e = Evidence{Check: e.Check, Outcome: NotRun, Detail: "too few count to say that it is slower than the best: sanitized before any further reading"}
+	case e.Value > e.Limit:
+		e.Value, e.Limit = fitness(timings), 0
+		e.Detail = fmt.Sprintf("times the baseline's time, where the best took %.4g", incumbent)
+		out.Verdict, out.Reason = Slower, fmt.Sprintf("%.2f times the time of the best that was known: not sanitized", e.Value/incumbent)
+	}
+	out.Evidence = append(out.Evidence, e)
+	return timings, out, nil
+}
+
+// timed returns how benchmark times one shape: until enough is known. Again says that this is the
+// second measurement.
+func (j *judge) timed(incumbent float64, again bool) func(context.Context, Session, *tally) (Timing, Outcome, error) {
+	return func(ctx context.Context, s Session, t *tally) (Timing, Outcome, error) {
+		return j.timeShape(ctx, s, t, incumbent, again)
+	}
+}
+
 // benchmark times a candidate at every tuned shape in one session.
-func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, incumbent float64) (timings []Timing, out Outcome, err error) {
+func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, at func(context.Context, Session, *tally) (Timing, Outcome, error)) (timings []Timing, out Outcome, err error) {
 	check := "load"
 	err = j.twice(ctx, func(patience time.Duration) error {
 		timings, out, check = nil, Outcome{}, "load"
@@ -615,7 +666,7 @@ func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, incumbent 
 			check = "benchmark " + shape.Name
 			t := j.newTally(a, shape)
 			t.patience = patience
-			timing, o, err := j.timeShape(ctx, s, t, incumbent, p == ForFinals)
+			timing, o, err := at(ctx, s, t)
 			out.Evidence = append(out.Evidence, o.Evidence...)
 			if err != nil {
 				return err

@@ -58,6 +58,9 @@ type stages interface {
 	Inspect(ctx context.Context, a Artifact) (Outcome, error)
 	Parity(ctx context.Context, a Artifact) (Outcome, error)
 	Sanitize(ctx context.Context, a Artifact) (Outcome, error)
+	// FirstReadings times the candidate just long enough to see whether it is far slower than
+	// the incumbent: the verdict is Slower then, and empty if the candidate is a contender.
+	FirstReadings(ctx context.Context, a Artifact, incumbent float64) ([]Timing, Outcome, error)
 	// Benchmark times the candidate at every tuned shape. incumbent is as for
 	// Evaluator.Evaluate.
 	Benchmark(ctx context.Context, a Artifact, incumbent float64) ([]Timing, Outcome, error)
@@ -168,6 +171,8 @@ func (r *Result) run(ctx context.Context, stage Stage, do func() (Outcome, error
 	step := Step{Stage: stage, Outcome: Passed, Elapsed: elapsed, Evidence: out.Evidence}
 	ran := func(e Evidence) bool { return e.Outcome != NotRun }
 	switch {
+	case out.Verdict == Slower:
+		r.Verdict, r.Reason = out.Verdict, out.Reason
 	case out.Verdict == Infrastructure:
 		step.Outcome = NotRun
 		r.Verdict, r.Reason, r.Disturbed = out.Verdict, out.Reason, out.Disturbed
@@ -178,7 +183,14 @@ func (r *Result) run(ctx context.Context, stage Stage, do func() (Outcome, error
 		step.Outcome = NotRun
 	}
 	r.Stage = stage
-	r.Steps = append(r.Steps, step)
+	// The benchmark of a contender continues after the sanitizers.
+	if i := slices.IndexFunc(r.Steps, func(s Step) bool { return s.Stage == stage }); i >= 0 {
+		step.Elapsed += r.Steps[i].Elapsed
+		step.Evidence = append(r.Steps[i].Evidence, step.Evidence...)
+		r.Steps[i] = step
+	} else {
+		r.Steps = append(r.Steps, step)
+	}
 	return out.Verdict == "", nil
 }
 
@@ -227,6 +239,11 @@ func (o *Ordeal) evaluate(ctx context.Context, g genome.Genome, incumbent float6
 	}
 	if bin.Sanitize.Name != "" { // findings at one shape say nothing about another
 		key += fmt.Sprint(" ", bin.Sanitize.Dims, bin.Sanitize.Blocks)
+	}
+	if o.plan.Contenders {
+		// Whether it is a contender depends on the incumbent. Only genomes with the same one share,
+		// so that no verdict depends on which of them came first.
+		key += fmt.Sprint(" ", incumbent)
 	}
 	for {
 		s, mine := o.claim(key, g)
@@ -325,10 +342,11 @@ func infeasible(g genome.Genome) string {
 func (o *Ordeal) run(ctx context.Context, bin Artifact, incumbent float64, last Stage) (Result, error) {
 	var r Result
 	sanitize := func() (Outcome, error) { return o.judge.Sanitize(ctx, bin) }
-	stages := []struct {
+	type stage struct {
 		stage Stage
 		do    func() (Outcome, error)
-	}{
+	}
+	stages := []stage{
 		{StageInspect, func() (Outcome, error) { return o.judge.Inspect(ctx, bin) }},
 		{StageParity, func() (Outcome, error) { return o.judge.Parity(ctx, bin) }},
 		{StageSanitize, sanitize},
@@ -340,6 +358,15 @@ func (o *Ordeal) run(ctx context.Context, bin Artifact, incumbent float64, last 
 			return out, err
 		}},
 	}
+	if o.plan.Contenders && incumbent > 0 && !o.plan.Debug {
+		stages = slices.Insert(stages, 2, stage{StageBenchmark, func() (Outcome, error) {
+			timings, out, err := o.judge.FirstReadings(ctx, bin, incumbent)
+			if out.Verdict != "" { // else they count for nothing: they were selected
+				r.Timings = timings
+			}
+			return out, err
+		}})
+	}
 	for _, s := range stages {
 		goOn, err := r.run(ctx, s.stage, s.do)
 		if err == nil && !goOn && o.plan.Debug && s.stage == StageParity {
@@ -347,6 +374,12 @@ func (o *Ordeal) run(ctx context.Context, bin Artifact, incumbent float64, last 
 			first := r
 			_, err = r.run(ctx, StageSanitize, sanitize)
 			r.Verdict, r.Stage, r.Reason = first.Verdict, first.Stage, first.Reason
+		}
+		if r.Verdict == Slower {
+			r.Fitness = fitness(r.Timings)
+			r.Steps = append(r.Steps, Step{Stage: StageSanitize, Outcome: NotRun, Evidence: []Evidence{{
+				Check: "sanitizers", Outcome: NotRun, Detail: "slower than the best",
+			}}})
 		}
 		if err != nil || !goOn || s.stage == last {
 			return r, err

@@ -168,6 +168,15 @@ func (b *fakeBench) Benchmark(ctx context.Context, bin Artifact, incumbent float
 	}, out, err
 }
 
+// FirstReadings finds a candidate slower if the incumbent takes less than a fourth of the baseline.
+func (b *fakeBench) FirstReadings(ctx context.Context, bin Artifact, incumbent float64) ([]Timing, Outcome, error) {
+	out, err := b.call(ctx, StageBenchmark, bin.Handle.(string))
+	if incumbent < 0.25 {
+		out.Verdict, out.Reason = Slower, "slower"
+	}
+	return []Timing{NewTiming("main", []float64{2, 2, 2}, []float64{1, 1, 1}, 1, 1)}, out, err
+}
+
 func (b *fakeBench) Duel(_ context.Context, bins []Artifact) ([]Finalist, error) {
 	return b.duel(bins)
 }
@@ -420,6 +429,35 @@ func TestOwnShapesAreNotShared(t *testing.T) {
 }
 
 // Who waits for another's evaluation takes over when that one is cancelled.
+// Whether a candidate is a contender depends on its incumbent alone, not on which genome of the same
+// binary came first.
+func TestContendersShareByIncumbent(t *testing.T) {
+	type asked struct {
+		say       int
+		incumbent float64
+	}
+	early, late := asked{0, 0.5}, asked{1, 0.2}
+	for _, order := range [][]asked{{early, late}, {late, early}} {
+		f := newFixture(t)
+		f.plan.Contenders = true
+		verdicts := map[asked]Verdict{}
+		for _, a := range order {
+			r, err := f.Evaluate(t.Context(), f.genome(t, 3, a.say), a.incumbent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			verdicts[a] = r.Verdict
+		}
+		if verdicts[early] != Correct || verdicts[late] != Slower {
+			t.Errorf("in the order %v: %v", order, verdicts)
+		}
+		r, err := f.Evaluate(t.Context(), f.genome(t, 3, 2), late.incumbent)
+		if err != nil || r.Verdict != Slower || r.SharedWith != f.genome(t, 3, late.say).String() {
+			t.Errorf("with the same incumbent it is %s, shared with %q: %v", r.Verdict, r.SharedWith, err)
+		}
+	}
+}
+
 func TestWaiterTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

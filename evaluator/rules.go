@@ -110,6 +110,11 @@ const (
 	// slower is how much slower than the incumbent a candidate must be for its
 	// sampling to be cut short; at one of several shapes it may make up for more.
 	slower, slowerShape = 1.1, 1.5
+	// firstReadings is how many pairs decide whether a candidate is a contender (see
+	// [Plan.Contenders]), mostFirst how often as many are taken until so many count, and
+	// farBehind how many times as long as the incumbent a contender may take.
+	firstReadings, mostFirst = 3, 3
+	farBehind                = 1.25
 	// precise is the relative half width of the confidence interval at which
 	// sampling ends.
 	precise = 0.01
