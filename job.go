@@ -28,6 +28,12 @@ const (
 	DefaultWarmStart = campaign.DefaultWarmStart
 )
 
+// The values of Job.Sanitize: which candidates that passed parity are sanitized.
+const (
+	SanitizeAll        = record.SanitizeAll
+	SanitizeContenders = record.SanitizeContenders
+)
+
 // What campaigns record, as aliases.
 type (
 	// A Job says what is tuned and how. It is self-contained, and a campaign records it.
@@ -53,6 +59,10 @@ type (
 	//   - Sweep measures every genome, or a uniform sample of Budget.Evaluations, and slow
 	//     genomes as often as others. Strategy, Finalists, WarmStart and other budgets
 	//     must be left out then.
+	//   - Sanitize is SanitizeAll or SanitizeContenders. With the latter a candidate that passed
+	//     parity, and whose first readings are more than a quarter slower than the best that was
+	//     known when it was proposed, is not sanitized: its verdict is evaluator.Slower. Empty
+	//     means all. Sweeps and tables take only that.
 	//   - WarmStart is the largest number of winners of earlier campaigns of the same
 	//     kernel that the search begins with. Zero means DefaultWarmStart, and none for
 	//     the strategy "random" and the backend Replay; a negative number means none.
@@ -75,6 +85,8 @@ type (
 	// speedup over the baseline), Patience (evaluations without a new best), and MaxCost
 	// with CostPerHour.
 	Budget = record.Budget
+	// Sanitize says which candidates the sanitizers see.
+	Sanitize = record.Sanitize
 	// A Start is a genome that a search proposes before all others, and the stored
 	// candidate that it was taken from.
 	Start = record.Start
@@ -106,8 +118,12 @@ func check(j Job) error {
 		return errors.New("the job names no kernel")
 	case (j.Table != "") != (j.Backend == Replay):
 		return fmt.Errorf("a table and the backend %s go together: the table is %q, the backend %q", Replay, j.Table, j.Backend)
+	case j.Sanitize == SanitizeContenders && j.Table != "":
+		return errors.New("a recorded table has nothing to sanitize: leave out --sanitize contenders")
 	case !j.Sweep:
 		return nil
+	case j.Sanitize == SanitizeContenders:
+		return errors.New("a sweep records the verdict of every genome: leave out --sanitize contenders")
 	case j.Strategy != "" && j.Strategy != sweepStrategy || j.Finalists > 0 || j.WarmStart > 0 || len(j.Start) > 0:
 		return errors.New("a sweep has no strategy, no finals and no warm start")
 	case j.Budget != Budget{Evaluations: j.Budget.Evaluations}:

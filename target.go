@@ -364,7 +364,7 @@ func (t *Target) Open(ctx context.Context) (Problem, error) {
 	}
 	plan := evaluator.Plan{
 		Definition: t.definition, Implementations: t.chosen, Tune: tune, Seed: uint64(t.Job.Seed),
-		Debug: t.debug, Pools: t.pools, Search: t.search,
+		Debug: t.debug, Pools: t.pools, Search: t.search, Contenders: t.Job.Sanitize == SanitizeContenders,
 	}
 	plan.Sanitize, plan.SanitizeAlso = t.sanitized(tune)
 	isTuned := map[string]bool{}

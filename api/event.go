@@ -64,9 +64,10 @@ type Outcome struct {
 	Best      *Best                     `json:"best"` // nil when no candidate is valid
 	// PerMinute is the rate of evaluations since the campaign began or was resumed,
 	// excluding the finals.
-	PerMinute float64       `json:"per_minute,omitempty"`
-	Reason    string        `json:"reason"`
-	ElapsedNS time.Duration `json:"elapsed_ns"`
+	PerMinute float64          `json:"per_minute,omitempty"`
+	Sanitized evotune.Sanitize `json:"sanitized,omitempty" doc:"Which candidates that passed parity were sanitized: all, or contenders."`
+	Reason    string           `json:"reason"`
+	ElapsedNS time.Duration    `json:"elapsed_ns"`
 }
 
 // Best is the best candidate of an ended campaign.

@@ -231,7 +231,7 @@ func (f *follower) finished(e Event) (*evotune.Finished, error) {
 	}
 	out := &evotune.Finished{
 		Campaign: told.Campaign, Evaluated: told.Evaluated, Verdicts: told.Verdicts, PerMinute: told.PerMinute,
-		Reason: told.Reason, Complete: e.Kind == "finished", Elapsed: told.ElapsedNS,
+		Sanitized: told.Sanitized, Reason: told.Reason, Complete: e.Kind == "finished", Elapsed: told.ElapsedNS,
 	}
 	if s := f.status; s != nil && s.Progress != nil && s.Progress.Usage != nil {
 		u := *s.Progress.Usage

@@ -49,7 +49,8 @@ type Outcome struct {
 	// Fitness is the candidate's time over the baseline's; smaller is better.
 	// It is only read when OK.
 	Fitness float64
-	// OK is false for a candidate that failed. A fitness that is not a positive finite
+	// OK is false for a candidate that failed. It is true for any that has a time, also for one that
+	// is too slow to be checked. A fitness that is not a positive finite
 	// number counts as a failure, too.
 	OK bool
 	// Cost is how long the evaluation took.

@@ -87,7 +87,7 @@ type Told struct {
 	Candidate string `json:"candidate"`
 	Verdict   string `json:"verdict"`
 	// Fitness is candidate time over baseline time; 0 unless Verdict is
-	// "correct".
+	// "correct" or "slower". Only "correct" is ranked.
 	Fitness    float64 `json:"fitness,omitempty"`
 	MedianNS   float64 `json:"median_ns,omitempty"`
 	BaselineNS float64 `json:"baseline_ns,omitempty"`

@@ -165,6 +165,9 @@ func startLines(s *campaign.Started, missing []string) string {
 	if len(ran) > 0 {
 		fmt.Fprintf(&b, "checks: %s\n", strings.Join(ran, ", "))
 	}
+	if s.Config.Sanitized() == evotune.SanitizeContenders {
+		fmt.Fprintf(&b, "sanitized: %s\n", sanitizedText(s.Config.Sanitized()))
+	}
 	for _, m := range missing {
 		fmt.Fprintln(&b, m)
 	}
@@ -246,6 +249,9 @@ func evaluatedLine(at time.Time, e *campaign.Evaluated) string {
 		}
 		return s + "  " + e.Operator
 	}
+	if r.Verdict == evaluator.Slower {
+		s += fmt.Sprintf("  %s  %.3fx", nanoseconds(headline(r.Timings).MedianNS), 1/r.Fitness)
+	}
 	return s + "  " + words.OneLine(r.Reason)
 }
 
@@ -277,6 +283,14 @@ func finalsLines(f *campaign.Finals) string {
 	return b.String()
 }
 
+// sanitizedText says which candidates were sanitized.
+func sanitizedText(s evotune.Sanitize) string {
+	if s == evotune.SanitizeContenders {
+		return "contenders only; slower candidates are timed unsanitized"
+	}
+	return "every candidate that matches the reference"
+}
+
 // comparison prints a test honestly: "~" where the difference is noise.
 func comparison(c evaluator.Comparison) string {
 	s := fmt.Sprintf("time ratio %.3f (p=%.3g, n=%d+%d)", c.Ratio, c.P, c.N1, c.N2)
@@ -298,6 +312,9 @@ func finishedLines(f *campaign.Finished, missing []string) string {
 		fmt.Fprintf(&b, " (%.0f a minute)", f.PerMinute)
 	}
 	fmt.Fprintf(&b, ": %s\n", verdictCounts(f.Verdicts))
+	if f.Sanitized != "" {
+		fmt.Fprintf(&b, "sanitized: %s\n", sanitizedText(f.Sanitized))
+	}
 	if f.Usage != nil {
 		fmt.Fprintf(&b, "%s\n", usageLine(*f.Usage))
 	}

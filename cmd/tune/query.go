@@ -236,8 +236,13 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 	fmt.Fprintf(w, "kernel\t%s at %s\n", s.Kernel, strings.Join(s.Shapes, ", "))
 	fmt.Fprintf(w, "device\t%s (%s), %s backend\n", s.Name, s.Device, s.Backend)
 	fmt.Fprintf(w, "search\t%s version %d, seed %d\n", s.Strategy, s.SearchVersion, s.Seed)
-	if job, err := evotune.RecordedJob(c); err == nil && len(job.Start) > 0 {
-		fmt.Fprintf(w, "warm start\t%s\n", warmText(job.Start))
+	if job, err := evotune.RecordedJob(c); err == nil {
+		if s := job.Sanitized(); s != "" {
+			fmt.Fprintf(w, "sanitized\t%s\n", sanitizedText(s))
+		}
+		if len(job.Start) > 0 {
+			fmt.Fprintf(w, "warm start\t%s\n", warmText(job.Start))
+		}
 	}
 	fmt.Fprintf(w, "started\t%s\n", c.StartedAt.Local().Format(time.DateTime))
 	fmt.Fprintf(w, "evaluated\t%d\n", c.Evaluated)

@@ -189,6 +189,13 @@ func (a *app) job(kernel string) (evotune.Job, error) {
 		Strategy: a.v.GetString("strategy"), Seed: a.v.GetInt64("seed"), Window: a.v.GetInt("window"),
 		Finalists: a.v.GetInt("finalists"), Budget: a.budget(),
 	}
+	switch s := evotune.Sanitize(a.v.GetString("sanitize")); s {
+	case evotune.SanitizeAll:
+	case evotune.SanitizeContenders:
+		j.Sanitize = s
+	default:
+		return j, badInputf("--sanitize is %q: give all or contenders", s)
+	}
 	if j.Backend == evotune.Replay {
 		j.Kernel, j.Table = "", kernel
 	}

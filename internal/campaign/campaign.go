@@ -803,7 +803,7 @@ func (r *runner) summary() Finished {
 	p := r.progress()
 	return Finished{
 		Campaign: r.cfg.ID, Evaluated: p.Evaluated, Verdicts: p.Verdicts, Best: p.Best,
-		PerMinute: r.perMinute, Usage: r.usage, Reason: r.reason, Elapsed: p.Elapsed,
+		PerMinute: r.perMinute, Usage: r.usage, Sanitized: r.cfg.Sanitized(), Reason: r.reason, Elapsed: p.Elapsed,
 	}
 }
 
@@ -844,5 +844,6 @@ func (r *runner) evaluated() int {
 // outcome is what the search is told: what the log has of it, without the cost, so that
 // a resumption tells the same.
 func (c *candidate) outcome() search.Outcome {
-	return search.Outcome{OK: c.verdict == evaluator.Correct, Fitness: c.figures.Fitness}
+	timed := c.verdict == evaluator.Correct || c.verdict == evaluator.Slower
+	return search.Outcome{OK: timed, Fitness: c.figures.Fitness}
 }

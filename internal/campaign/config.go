@@ -51,6 +51,8 @@ func Validate(c record.Job) error {
 		return errors.New("campaign: no kernel given")
 	case c.Window < 0:
 		return fmt.Errorf("campaign: window is %d, it must be at least 1", c.Window)
+	case c.Sanitize != "" && c.Sanitize != record.SanitizeAll && c.Sanitize != record.SanitizeContenders:
+		return fmt.Errorf("campaign: sanitize is %q: give %s or %s", c.Sanitize, record.SanitizeAll, record.SanitizeContenders)
 	case strings.ContainsAny(c.ID, "/\x00 \n"):
 		return fmt.Errorf("campaign: ID %q has a space, a slash or a control character", c.ID)
 	}

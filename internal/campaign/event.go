@@ -138,6 +138,8 @@ type Finished struct {
 	// Usage says how busy the devices were until the finals, where the
 	// evaluator can tell.
 	Usage *evaluator.Usage `json:"usage,omitempty"`
+	// Sanitized says which candidates the sanitizers saw; empty for a recorded table.
+	Sanitized record.Sanitize `json:"sanitized,omitempty"`
 	// Reason says what ended the campaign; Complete is false when it was
 	// interrupted and can be resumed.
 	Reason   string        `json:"-"`

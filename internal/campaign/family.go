@@ -57,7 +57,11 @@ func ReadMember(events iter.Seq2[store.Event, error]) (m Member, err error) {
 				from = h.Spent()
 			}
 		case store.KindTold:
-			m.results = append(m.results, point{e.Told.Fitness, h.Spent() - finals})
+			p := point{at: h.Spent() - finals}
+			if record.Timed(e.Told) {
+				p.fitness = e.Told.Fitness
+			}
+			m.results = append(m.results, p)
 		case store.KindFinals:
 			finals += h.Spent() - from
 		case store.KindStopped, store.KindFinished:

@@ -115,8 +115,8 @@ func (t *item) examine(m *done) {
 		switch {
 		case !slices.Contains(evaluator.Verdicts(), v):
 			return fmt.Sprintf("it has the verdict %.40q, which there is not", v)
-		case v == evaluator.Correct && !(fitness > 0 && !math.IsInf(fitness, 1)):
-			return fmt.Sprintf("it is correct with the fitness %v", fitness)
+		case (v == evaluator.Correct || v == evaluator.Slower) && !(fitness > 0 && !math.IsInf(fitness, 1)):
+			return fmt.Sprintf("it is %s with the fitness %v", v, fitness)
 		}
 		return ""
 	}

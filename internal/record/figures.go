@@ -19,7 +19,7 @@ const (
 // Figures are the numbers that stand for a candidate.
 type Figures struct {
 	// Fitness is candidate time over baseline time, 0 without a result that is
-	// correct.
+	// correct. Only the figures that the search is told are of slower candidates, too.
 	Fitness float64
 	evaluator.Times
 	// Significant is that of the finals that the candidate won.
@@ -44,11 +44,15 @@ func FiguresOf(c store.Candidate) Figures {
 	if f := finalFigures(c.Campaign, c.Finals, c.ID); f.Fitness > 0 {
 		return f
 	}
-	if c.Told == nil || !(c.Told.Fitness > 0) {
+	if c.Told == nil || !Timed(c.Told) {
 		return Figures{}
 	}
 	return ToldFigures(c.Told, c.Again)
 }
+
+// Timed says whether a result has a time that counts. That of a slower candidate, which nothing has shown
+// to be right, is for the search alone.
+func Timed(t *store.Told) bool { return t.Fitness > 0 && t.Verdict == string(evaluator.Correct) }
 
 // ToldFigures are those of a result, measured again or not.
 func ToldFigures(t *store.Told, again bool) Figures {

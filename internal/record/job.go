@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -25,6 +26,9 @@ type Job struct {
 	Sweep           bool             `json:"sweep,omitempty"`
 	WarmStart       int              `json:"warm_start,omitempty"`
 
+	// Sanitize is which candidates are sanitized; empty, as in older logs, means SanitizeAll.
+	Sanitize Sanitize `json:"sanitize,omitempty"`
+
 	Strategy string `json:"strategy"`
 	Seed     int64  `json:"seed"`
 	// Window: proposal k is made after exactly the results 0..k-Window were told, so the
@@ -42,6 +46,27 @@ type Job struct {
 	// Arch is the processor architecture (GOARCH) that the search runs on: paths are computed in
 	// floating point, which others may round otherwise. Empty in logs of versions that did not note it.
 	Arch string `json:"arch,omitempty"`
+}
+
+// Sanitize says which candidates the sanitizers see.
+type Sanitize string
+
+// The values of Sanitize.
+const (
+	// SanitizeAll: every candidate that passes parity.
+	SanitizeAll Sanitize = "all"
+	// SanitizeContenders: those whose first readings are not far slower than the best that
+	// was known when they were proposed, as in [evaluator.Plan.Contenders].
+	SanitizeContenders Sanitize = "contenders"
+)
+
+// Sanitized is the job's Sanitize, also where that is empty; empty for a recorded table, whose results
+// nothing checks.
+func (j Job) Sanitized() Sanitize {
+	if j.Table != "" {
+		return ""
+	}
+	return cmp.Or(j.Sanitize, SanitizeAll)
 }
 
 // A Family is a list of problems that are tuned together under one budget, each by a

@@ -81,7 +81,7 @@ func ReadDescription(campaign string, s *store.Started) (evaluator.Description, 
 // NewTold is how the log tells the result of proposal index.
 func NewTold(index int, candidate string, r evaluator.Result) (*store.Told, error) {
 	t := &store.Told{Index: index, Candidate: candidate, Verdict: string(r.Verdict), Key: r.Key}
-	if r.Verdict == evaluator.Correct {
+	if r.Verdict == evaluator.Correct || r.Verdict == evaluator.Slower {
 		t.Fitness = r.Fitness
 		times := evaluator.MedianTimes(r.Timings)
 		t.MedianNS, t.BaselineNS = times.MedianNS, times.BaselineNS

@@ -273,7 +273,7 @@ func (r *Campaign) read(h *record.History) (map[string]int, error) {
 		if !t.Again && h.Proposals[t.Index].Measured != nil {
 			continue // the second measurement takes its place
 		}
-		if t.Fitness > 0 {
+		if record.Timed(t.Told) {
 			v.Speedup = 1 / t.Fitness
 			if v.Speedup > best {
 				best, v.Record = v.Speedup, true
@@ -281,7 +281,7 @@ func (r *Campaign) read(h *record.History) (map[string]int, error) {
 			}
 		}
 		count(res, stages, notRun)
-		if t.Verdict != string(evaluator.Correct) {
+		if t.Verdict != string(evaluator.Correct) && t.Verdict != string(evaluator.Slower) {
 			key := t.Verdict + "\x00" + v.Stage + "\x00" + Alike(res.Reason)
 			f := failures[key]
 			if f == nil {
@@ -530,6 +530,7 @@ func (r *Campaign) runCommand() string {
 	flag("seed", fmt.Sprint(r.Seed))
 	flag("window", nonZero(j.Window))
 	flag("finalists", nonZero(j.Finalists))
+	flag("sanitize", string(j.Sanitize))
 	for _, l := range limits(j.Budget) {
 		flag(strings.ReplaceAll(l[0], "_", "-"), l[1])
 	}

@@ -161,7 +161,7 @@ func NewEvidence(s Subject) (*Evidence, error) {
 
 func (e *Evidence) summary(c store.Candidate) Summary {
 	s := Summary{Verdict: string(e.Result.Verdict), Stage: string(e.Result.Stage), Reason: e.Result.Reason}
-	if t := c.Told; t.Fitness > 0 {
+	if t := c.Told; record.Timed(t) {
 		f := record.ToldFigures(t, c.Again)
 		s.From, s.Speedup, s.Times = f.From, f.Speedup(), f.Times
 	}

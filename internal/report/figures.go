@@ -87,6 +87,7 @@ func (r *Campaign) Figures(kinds []string, format string) (files Files, missing 
 // The colors are Okabe and Ito's.
 var verdictColors = map[evaluator.Verdict]color.Color{
 	evaluator.Correct:        color.RGBA{0x00, 0x9e, 0x73, 0xff},
+	evaluator.Slower:         color.RGBA{0xb2, 0xdf, 0xd0, 0xff}, // a pale Correct
 	evaluator.Infeasible:     color.RGBA{0x99, 0x99, 0x99, 0xff},
 	evaluator.Render:         color.RGBA{0xcc, 0x79, 0xa7, 0xff},
 	evaluator.Compile:        color.RGBA{0xe6, 0x9f, 0x00, 0xff},

@@ -117,7 +117,7 @@ func verdictTone(v string) string {
 	switch evaluator.Verdict(v) {
 	case evaluator.Correct:
 		return "good"
-	case evaluator.Infrastructure, "", "pending":
+	case evaluator.Slower, evaluator.Infrastructure, "", "pending":
 		return "idle"
 	}
 	return "bad"

@@ -699,6 +699,10 @@ func (r *Campaign) configuration() block {
 	}
 	add("window", nonZero(j.Window))
 	add("finalists", nonZero(j.Finalists))
+	add("sanitized", map[record.Sanitize]string{
+		record.SanitizeAll:        "all candidates that passed parity",
+		record.SanitizeContenders: "contenders; slower candidates were timed unsanitized",
+	}[j.Sanitized()])
 	var budget []string
 	for _, l := range limits(j.Budget) {
 		budget = append(budget, l[0]+" "+l[1])

@@ -312,7 +312,7 @@ func (r *Campaign) progress(overTime bool) (c *chart.Chart, stride int) {
 		case good:
 			ones.Mark(at(e), e.Speedup, fmt.Sprintf("%s %.3fx", tip, e.Speedup))
 			lo = min(lo, e.Speedup)
-		case e.Verdict != string(evaluator.Correct):
+		case e.Verdict != string(evaluator.Correct) && e.Verdict != string(evaluator.Slower):
 			failed.Mark(at(e), 0, tip)
 		}
 		if good && e.Speedup > best {

@@ -397,7 +397,7 @@ func (p *pointSet) set(row int, t *store.Told) {
 		p.verdicts[t.Verdict], p.Verdicts = at, append(p.Verdicts, t.Verdict)
 	}
 	p.Verdict[row], p.Speedup[row] = at, 0
-	if t.Fitness > 0 {
+	if record.Timed(t) {
 		p.Speedup[row] = sixDigits(1 / t.Fitness)
 	}
 }

@@ -89,7 +89,7 @@ func (t *tally) beginning(e store.Event, evaluated int, budget *evotune.Budget) 
 
 // ending is what is told when the campaign stops or has ended.
 func (t *tally) ending(e store.Event, encoding func(candidate string) (string, error)) (api.Outcome, error) {
-	out := api.Outcome{Campaign: e.Campaign, Verdicts: maps.Clone(t.verdicts), ElapsedNS: t.elapsed()}
+	out := api.Outcome{Campaign: e.Campaign, Verdicts: maps.Clone(t.verdicts), Sanitized: t.started.Config.Sanitized(), ElapsedNS: t.elapsed()}
 	for _, n := range t.verdicts {
 		out.Evaluated += n
 	}

@@ -240,7 +240,7 @@ func (v vocabulary) whole(verdict evaluator.Verdict) bool {
 func verdictOf(v any) evaluator.Verdict {
 	s, _ := v.(string)
 	for _, known := range evaluator.Verdicts() {
-		if string(known) == s && known != evaluator.Correct && known != evaluator.Infrastructure {
+		if string(known) == s && known != evaluator.Correct && known != evaluator.Slower && known != evaluator.Infrastructure {
 			return known
 		}
 	}

@@ -59,9 +59,12 @@ func (r *Recording) Write(form string, w io.Writer) error {
 }
 
 // recorded are the trials that a table can have: those for which the machine,
-// not the candidate, failed tell nothing of the configuration.
+// not the candidate, failed tell nothing of the configuration, and those that were too slow to be
+// checked tell neither a time that counts nor a failure.
 func (r *Recording) recorded() []Trial {
-	return slices.DeleteFunc(slices.Clone(r.Trials), func(t Trial) bool { return t.Result.Verdict == evaluator.Infrastructure })
+	return slices.DeleteFunc(slices.Clone(r.Trials), func(t Trial) bool {
+		return t.Result.Verdict == evaluator.Infrastructure || t.Result.Verdict == evaluator.Slower
+	})
 }
 
 // Table makes the table that the recording's files hold. An error says which

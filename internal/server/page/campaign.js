@@ -8,8 +8,8 @@ import { pointsOf, rooflineTable, roofsOf } from "./devices.js";
 
 const ended = (state) => ["finished", "failed", "cancelled"].includes(state);
 
-// Which verdicts are the candidate's, and which are not its fault.
-export const verdictKind = (v) => (v === "correct" ? "good" : v === "infrastructure" ? "idle" : v === "infeasible" ? "idle" : "bad");
+// Which verdicts are the candidate's, and which are not its fault, or say nothing against it.
+export const verdictKind = (v) => (v === "correct" ? "good" : v === "slower" || v === "infrastructure" ? "idle" : v === "infeasible" ? "idle" : "bad");
 
 const mostRecords = 20;
 const mostNewest = 12;
@@ -108,7 +108,8 @@ export async function campaign({ el, signal, args: [id], on, again }) {
     parts.about.replaceChildren(facts([
       ["Kernel", c.kernel], ["Shapes", (c.shapes || []).join(", ")], ["Backend", c.backend], ["Device", c.device],
       ["Submitted", c.submitted ? `${when(c.submitted)} by ${c.by}` : ""], ["Started", l ? when(l.started_at) : ""], ["Newest event", l ? when(l.last_at) : ""],
-      ["Search", l ? `${l.started.strategy}, version ${l.started.search_version}, seed ${l.started.seed}` : ""], ["Priority", String(c.priority || 0)],
+      ["Search", l ? `${l.started.strategy}, version ${l.started.search_version}, seed ${l.started.seed}` : ""],
+      ["Sanitized", l && c.backend !== "replay" ? (l.started.config?.sanitize === "contenders" ? "contenders; slower candidates were timed unsanitized" : "all that passed parity") : ""], ["Priority", String(c.priority || 0)],
     ]));
   }
 

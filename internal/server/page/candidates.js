@@ -49,7 +49,7 @@ export async function candidates({ el, signal, args: [id], on }) {
   const present = new Map();
   for (const v of p.verdict) present.set(v, (present.get(v) || 0) + 1);
   only.append(h("option", { value: "-1" }, "all verdicts"), ...[...present].map(([v, k]) => h("option", { value: String(v) }, `${p.verdicts[v]} (${count(k)})`)));
-  legend.append(...[["a", "correct"], ["bad", "wrong or broken"], ["idle", "not the candidate's fault"]].map(([hue, text]) => h("span", {}, h("i", { class: `swatch fill-${hue}` }), text)));
+  legend.append(...[["a", "correct"], ["bad", "wrong or broken"], ["idle", "slower, or not the candidate's fault"]].map(([hue, text]) => h("span", {}, h("i", { class: `swatch fill-${hue}` }), text)));
 
   try {
     paint();

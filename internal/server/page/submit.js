@@ -33,6 +33,7 @@ export async function submit({ el, signal, query }) {
       field("seed", "body.seed", "Seed", "fixes the path of the search", { type: "number", step: 1, placeholder: "1" }),
       field("window", "body.window", "Window", "proposals in flight", { type: "number", min: 0, step: 1, placeholder: "default" }),
       field("finalists", "body.finalists", "Finalists", "measured again at the end; -1: no finals", { type: "number", min: -1, step: 1, placeholder: "default" }),
+      field("sanitize", "body.sanitize", "Sanitized", "contenders: slow candidates are timed unsanitized, and never win", {}, "select", h("option", { value: "" }, "all"), h("option", { value: "contenders" }, "contenders")),
       field("warm_start", "body.warm_start", "Warm start", "begin with so many earlier winners; -1: none", { type: "number", min: -1, step: 1, placeholder: "default" }),
       field("priority", "body.priority", "Priority", "the larger is run first", { type: "number", min: -100, max: 100, step: 1, placeholder: "0" }),
       field("sweep", "body.sweep", "Sweep", "measure every genome, or a sample", { type: "checkbox" }))),
@@ -103,6 +104,7 @@ export async function submit({ el, signal, query }) {
       const text = form.querySelector(`#${name}`).value.trim();
       if (text !== "") body[name] = Number(text);
     }
+    if (form.querySelector("#sanitize").value) body.sanitize = form.querySelector("#sanitize").value;
     if (form.querySelector("#sweep").checked) body.sweep = true;
     button.disabled = true;
     try {
