@@ -14,25 +14,11 @@ import (
 // furtherLab is a lab on the kernel "scale" with a wide domain and a scalar that changes.
 func furtherLab(t *testing.T, pairs ...string) bare {
 	t.Helper()
-	needCompiler(t)
-	b, err := New(quick())
-	if err != nil {
-		t.Fatal(err)
-	}
 	pairs = append([]string{
 		"kernel.toml", `data = "normal(1,2)"`, "data = \"normal(1,2)\"\ndomain = \"[-1e4, 1e4]\"",
 		"kernel.toml", `value = "2.5"`, "value = \"2.5\"\nalso = [-3]",
 	}, pairs...)
-	l, err := b.open(t.Context(), planOf(changed(t, pairs...)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return bare{l.(*lab), t}
+	return bareOf(t, open(t, changed(t, pairs...), quick()))
 }
 
 // Contents that bite reach the candidate and the reference alike, with the scalars of

@@ -36,7 +36,7 @@ func apart(t *testing.T) (compiler, timed string) {
 
 // TestTimingKeepsOut: a compiler of another lab waits until a timing has ended.
 func TestTimingKeepsOut(t *testing.T) {
-	one, two := openBare(t), openBare(t)
+	one, two := openBare(t), sharedLab(t, "mixed", guardsName).lab
 	unit := compilation{
 		files: map[string]string{"new.c": fmt.Sprintf("const long made_at = %d;\n", time.Now().UnixNano())},
 		args:  []string{"-shared", "-fPIC", "new.c"},
@@ -55,10 +55,10 @@ func TestTimingKeepsOut(t *testing.T) {
 	}
 }
 
-// TestLabsShareTheHost: while one lab of this process times a candidate, no other
+// TestLabsShareTheHostLong: while one lab of this process times a candidate, no other
 // compiles, and none is opened; both come to their turn.
-func TestLabsShareTheHost(t *testing.T) {
-	longtest.Skip(t, "it opens a lab without a cache beside one that measures")
+func TestLabsShareTheHostLong(t *testing.T) {
+	longtest.Long(t, "it opens a lab without a cache beside one that measures")
 	compiler, timed := apart(t)
 	one := openBare(t)
 	a := one.build("nothing", 1)
@@ -98,17 +98,9 @@ func TestLabsShareTheHost(t *testing.T) {
 	}()
 	o := quick()
 	o.Compiler, o.CacheDir = compiler, t.TempDir() // there is something to compile
-	b, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := b.open(t.Context(), planOf(load(t, "scale")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // the test is over
+	other := bareOf(t, open(t, load(t, "scale"), o))
 	for _, wrong := range []string{"zone", "late"} {
-		bare{l.(*lab), t}.build(wrong, 1)
+		other.build(wrong, 1)
 	}
 	close(stop)
 	if err := <-measured; err != nil {

@@ -4,6 +4,7 @@ package cpu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,6 +39,10 @@ func TestMain(m *testing.M) {
 	}
 	testCache = dir
 	code := m.Run()
+	if err := closeShared(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	remove(dir)
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
@@ -110,12 +115,67 @@ func planOf(d *kernels.Definition) evaluator.Plan {
 	}
 }
 
-// setup is an ordeal on a kernel, and the space of its genomes.
+// setup is an ordeal on a kernel, its lab, and the space of its genomes.
 type setup struct {
 	*evaluator.Ordeal
+	lab   *lab
 	space *genome.Space
 }
 
+// opened are the ordeals that are open, and shared those of them that tests share, by definition and tools.
+var (
+	opened = map[*setup]bool{}
+	shared = map[string]*setup{}
+)
+
+// sharedLab is the ordeal on a definition in testdata, with these sanitizers, that all tests use which
+// open nothing in another way. The first one opens it, and TestMain closes it.
+func sharedLab(t testing.TB, name string, sanitizers ...string) *setup {
+	t.Helper()
+	key := fmt.Sprint(name, sanitizers)
+	if shared[key] == nil {
+		s, err := newSetup(planOf(load(t, name)), quick(sanitizers...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared[key] = s
+	}
+	return shared[key]
+}
+
+func closeShared() (err error) {
+	for _, s := range shared {
+		err = errors.Join(err, s.Close())
+	}
+	clear(shared)
+	return err
+}
+
+func newSetup(plan evaluator.Plan, o Options) (*setup, error) {
+	b, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	l, err := b.Open(context.Background(), plan)
+	if err != nil {
+		return nil, err
+	}
+	s := &setup{lab: l.(*lab)} //nolint:forcetypeassert // it is one
+	if s.Ordeal, err = evaluator.NewOrdeal(context.Background(), l, plan); err != nil {
+		return nil, err
+	}
+	opened[s] = true
+	s.space, err = plan.Definition.Space(plan.Implementations, plan.Tune, b.Limits())
+	return s, err
+}
+
+// Close closes the ordeal.
+func (s *setup) Close() error {
+	delete(opened, s)
+	return s.Ordeal.Close()
+}
+
+// open opens an ordeal of the test's own.
 func open(t testing.TB, d *kernels.Definition, o Options) *setup {
 	t.Helper()
 	return openPlan(t, planOf(d), o)
@@ -124,23 +184,15 @@ func open(t testing.TB, d *kernels.Definition, o Options) *setup {
 func openPlan(t testing.TB, plan evaluator.Plan, o Options) *setup {
 	t.Helper()
 	needCompiler(t)
-	b, err := New(o)
+	s, err := newSetup(plan, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ordeal, err := evaluator.Open(t.Context(), b, plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &setup{Ordeal: ordeal}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if s.space, err = plan.Definition.Space(plan.Implementations, plan.Tune, b.Limits()); err != nil {
-		t.Fatal(err)
-	}
 	return s
 }
 
@@ -171,6 +223,28 @@ func (s *setup) evaluate(t testing.TB, pairs ...any) evaluator.Result {
 	return r
 }
 
+// until is evaluate to the end of a stage: what passes has no verdict.
+func (s *setup) until(t testing.TB, last evaluator.Stage, pairs ...any) evaluator.Result {
+	t.Helper()
+	r, err := s.Until(t.Context(), s.genome(t, pairs...), last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// works says whether a tool does, and logs why not.
+func (s *setup) works(t testing.TB, name string) bool {
+	t.Helper()
+	for _, tool := range s.Describe().Tools {
+		if tool.Name == name && tool.Missing != "" {
+			t.Logf("left out: no %s here: %s", name, tool.Missing)
+			return false
+		}
+	}
+	return true
+}
+
 // wait asks until the answer is yes.
 func wait(limit time.Duration, ok func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
@@ -197,9 +271,22 @@ func hanging(root int) (running []programs.Entry) {
 	return running
 }
 
-// children lists the living processes that this one or its children started.
+// children lists the living processes that this one or its children started, but for baselines, which wait for
+// the next candidate until their lab is closed.
 func children(root int) []programs.Entry {
-	return slices.DeleteFunc(programs.Descendants(programs.Table(), root), func(p programs.Entry) bool { return p.State == 'Z' })
+	var kept []int
+	for s := range opened {
+		if timing := s.lab.timing; timing != nil {
+			for _, p := range []*process{timing.timed, timing.answers} {
+				if p != nil {
+					kept = append(kept, p.pid)
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(programs.Descendants(programs.Table(), root), func(p programs.Entry) bool {
+		return p.State == 'Z' || slices.Contains(kept, p.PID)
+	})
 }
 
 // victimVariable makes the test's binary a process that is killed while a

@@ -16,45 +16,37 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/labs"
+	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
 )
 
-// bare is a lab on the kernel "scale", without a judge.
+// bare is a lab without a judge.
 type bare struct {
 	*lab
-	t *testing.T
+	t     *testing.T
+	space *genome.Space
 }
 
+// openBare is the lab on the kernel "scale" that tests share.
 func openBare(t *testing.T) bare {
 	t.Helper()
-	needCompiler(t)
-	b, err := New(quick())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := b.open(t.Context(), planOf(load(t, "scale")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	return bareOf(t, sharedLab(t, "scale"))
+}
+
+func bareOf(t *testing.T, s *setup) bare {
+	t.Helper()
 	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
 		if left := children(os.Getpid()); len(left) > 0 {
 			t.Errorf("processes are left: %v", left)
 		}
 	})
-	return bare{l.(*lab), t}
+	return bare{s.lab, t, s.space}
 }
 
 // build builds a candidate with a fault.
 func (b bare) build(wrong string, threads int) evaluator.Artifact {
 	b.t.Helper()
-	s := &setup{}
-	var err error
-	if s.space, err = b.Plan.Definition.Space(b.Plan.Implementations, b.Plan.Tune, nil); err != nil {
-		b.t.Fatal(err)
-	}
+	s := &setup{space: b.space}
 	src, err := b.Plan.Implementations[0].Render(s.genome(b.t, "WRONG", wrong, "THREADS", threads))
 	if err != nil {
 		b.t.Fatal(err)
@@ -318,11 +310,15 @@ func TestSameCore(t *testing.T) {
 	}
 }
 
-// A timing session gives pairs, and looks at what is left.
+// A timing session gives pairs, and looks at what is left. What a candidate writes to all descriptors is no answer.
 func TestSampleSession(t *testing.T) {
 	b := openBare(t)
-	for _, threads := range []int{1, 2} {
-		s := b.open(evaluator.ForTiming, b.build("nothing", threads))
+	for _, c := range []struct {
+		wrong   string
+		threads int
+	}{{"nothing", 1}, {"nothing", 2}, {"noise", 1}} {
+		threads := c.threads
+		s := b.open(evaluator.ForTiming, b.build(c.wrong, threads))
 		for _, r := range []evaluator.SampleRequest{b.request(3, false), b.request(0, true)} {
 			got, err := s.Sample(t.Context(), r)
 			if err != nil {
