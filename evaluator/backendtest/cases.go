@@ -156,9 +156,9 @@ func sign(check string) string {
 // cell escapes what would end a cell of a Markdown table.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
-// judge returns what is wrong with a result for the case, or "". Of several
+// Judge returns what is wrong with a result for the case, or "". Of several
 // outcomes that are as good, the complaint is about the expected one.
-func (c Case) judge(r evaluator.Result) string {
+func (c Case) Judge(r evaluator.Result) string {
 	var complaint string
 	for n, o := range c.outcomes() {
 		alternative := c

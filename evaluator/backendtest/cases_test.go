@@ -67,7 +67,7 @@ func TestJudge(t *testing.T) {
 		}, "gained"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := test.c.judge(test.r)
+			got := test.c.Judge(test.r)
 			if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
 				t.Errorf("judge says %q, want %q", got, test.want)
 			}

@@ -13,9 +13,9 @@ import (
 	"github.com/evotune/evotune/internal/longtest"
 )
 
-// TestConformance runs the suite that every backend passes, the zoo included.
-func TestConformance(t *testing.T) {
-	longtest.Skip(t, "measures, and runs the whole zoo")
+// TestConformanceLong runs the suite that every backend passes, the zoo included.
+func TestConformanceLong(t *testing.T) {
+	longtest.Long(t, "measures, and runs the whole zoo")
 	def, cases := loadZoo(t)
 	space := zooSpace(t, def)
 	plan := zooPlan(t, def)
@@ -34,6 +34,7 @@ func TestConformance(t *testing.T) {
 			"segfault", "infinite-loop", "never-written", "write-past-end",
 			"signed-overflow", "syntax-error", "fork-children", "forged-time",
 		},
+		Brief:    true,
 		SameCode: 2,
 		Keeps:    2, // the baseline's
 	})
@@ -69,9 +70,52 @@ func opener(tb testing.TB, plan evaluator.Plan, o cpu.Options) func(testing.TB) 
 	}
 }
 
-// TestZooWithoutSandbox: where the system has no filters for system calls, what
+// openPlan opens a plan, and closes it when the test ends.
+func openPlan(t *testing.T, plan evaluator.Plan, o cpu.Options) *evaluator.Ordeal {
+	t.Helper()
+	ev := opener(t, plan, o)(t)
+	t.Cleanup(func() {
+		if err := ev.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return ev.(*evaluator.Ordeal)
+}
+
+// TestZoo judges one kernel of the zoo for each verdict.
+func TestZoo(t *testing.T) {
+	def, cases := loadZoo(t)
+	space := zooSpace(t, def)
+	o := zooOptions(t)
+	o.Sanitizers = []string{"asan"}
+	ev := openPlan(t, zooPlan(t, def), o)
+	want := map[evaluator.Verdict]string{
+		evaluator.Render: "missing-key", evaluator.Compile: "syntax-error", evaluator.Inspect: "forbidden-instruction",
+		evaluator.Launch: "segfault", evaluator.Timeout: "sleep-forever", evaluator.Parity: "never-written",
+		evaluator.Sanitizer: "signed-overflow", evaluator.Implausible: "forged-time",
+	}
+	for _, c := range cases {
+		if want[c.Verdict] != c.Kernel {
+			continue
+		}
+		delete(want, c.Verdict)
+		r, err := ev.Evaluate(t.Context(), inmate(t, space, c.Kernel, 0), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wrong := c.Judge(r); wrong != "" && !backendtest.Missing(ev.Describe(), c.Needs) && !cpu.Disturbed(t, r) {
+			t.Errorf("%s: %s", c.Kernel, wrong)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("nothing of the zoo has the verdicts %v", want)
+	}
+}
+
+// TestZooWithoutSandboxNightly: where the system has no filters for system calls, what
 // candidates may not do is found out afterwards, and undone.
-func TestZooWithoutSandbox(t *testing.T) {
+func TestZooWithoutSandboxNightly(t *testing.T) {
+	longtest.Nightly(t, "redteam", "judges honest candidates to the end")
 	def, cases := loadZoo(t)
 	space := zooSpace(t, def)
 	var kept []backendtest.Case

@@ -108,22 +108,36 @@ func has32BitCalls(t *testing.T) bool {
 	return exec.Command(program).Run() == nil
 }
 
-// TestContained: in each build that runs, as root and as a user, no attempt of a kernel
-// on the service that judges it succeeds, when it is loaded or launched.
+// TestContained: no attempt of a kernel on the service that judges it succeeds, when it is loaded or
+// launched.
 func TestContained(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+	contained(t, quick(), 2, func(*lab) []flavour { return []flavour{cleanFlavour()} })
+}
+
+// TestContainedLong: nor does it as a user.
+func TestContainedLong(t *testing.T) {
+	longtest.Long(t, "compiles for another user")
 	defer backendtest.AsNobody(t, containDir)
+	if os.Getuid() != 0 {
+		contained(t, quick(), 13, func(*lab) []flavour { return []flavour{cleanFlavour()} })
+	}
+}
+
+// TestContainedNightly: nor does it in a build for a sanitizer, as root and as a user.
+func TestContainedNightly(t *testing.T) {
+	longtest.Nightly(t, "redteam", "starts every tool many times")
+	defer backendtest.AsNobody(t, containDir)
+	o := quick()
+	o.Sanitizers = nil
+	contained(t, o, 0, func(h *lab) []flavour { return h.flavours })
+}
+
+// contained makes all attempts in some builds when they are launched, and the first few when they are loaded.
+func contained(t *testing.T, o Options, loaded int, flavours func(*lab) []flavour) {
+	t.Helper()
 	s := backendtest.NewService(t)
 	calls32 := has32BitCalls(t)
-	o := quick("none")
-	if longtest.All(t) {
-		o.Sanitizers = nil
-	}
-	b, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, _ := jailLab(t, b.options)
+	h, _ := jailLab(t, o)
 	for _, tool := range h.Desc.Tools {
 		if (tool.Name == "seccomp" || tool.Name == "landlock") && tool.Missing != "" {
 			t.Skipf("skipped: %s: %s", tool.Name, tool.Missing)
@@ -151,7 +165,7 @@ void evotune_call(const long *d, void *const *b, const double *s)
 		x[1 + i] = leaked[i];
 }
 `
-	for _, f := range append([]flavour{cleanFlavour()}, h.flavours...) {
+	for _, f := range flavours(h) {
 		t.Run(f.name, func(t *testing.T) {
 			build := func(args ...string) []byte {
 				args = slices.Concat([]string{"-O1"}, f.args, args, []string{"-shared", "-fPIC", "contain.c"})
@@ -248,10 +262,7 @@ void evotune_call(const long *d, void *const *b, const double *s)
 				}
 				judge(name, "launched", want, object, float64(i), nil)
 			}
-			for i, name := range names {
-				if i >= 13 || f.name != "clean" {
-					break // of one build is enough
-				}
+			for i, name := range names[:loaded] {
 				object := build(fmt.Sprintf("-DLOADED=%d", i))
 				judge(name, "loaded", endings[name], object, -1, start(object))
 			}
@@ -286,9 +297,10 @@ func startSource(t *testing.T, h *lab, f flavour, role uint64, source string) (*
 	return p, a.buffer(&d.layout, span{}, 0, 0)
 }
 
-// TestThreadFlood: a candidate's threads stop where evotune, the same user's, still has
+// TestThreadFloodLong: a candidate's threads stop where evotune, the same user's, still has
 // some left.
-func TestThreadFlood(t *testing.T) {
+func TestThreadFloodLong(t *testing.T) {
+	longtest.Long(t, "compiles for another user")
 	defer backendtest.AsNobody(t)
 	if os.Getuid() == 0 || runtime.GOARCH != "amd64" {
 		return // root may have any number
@@ -463,10 +475,10 @@ void evotune_call(const long *d, void *const *b, const double *s)
 	}
 }
 
-// TestContainedCompiler: no source brings what is the service's into a diagnostic or a
+// TestContainedCompilerLong: no source brings what is the service's into a diagnostic or a
 // binary, as root and as a user.
-func TestContainedCompiler(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+func TestContainedCompilerLong(t *testing.T) {
+	longtest.Long(t, "compiles some eighty sources as root and as a user")
 	defer backendtest.AsNobody(t)
 	s := backendtest.NewService(t)
 	h, _ := jailLab(t, quick())
@@ -484,15 +496,12 @@ func TestContainedCompiler(t *testing.T) {
 	compile := func(source string) (compiled, error) {
 		return h.tool.compile(t.Context(), compilation{files: map[string]string{"k.c": source + kernel}, args: []string{"-shared", "-fPIC", "k.c"}})
 	}
-	for i, path := range paths {
+	for _, path := range paths {
 		for what, source := range map[string]string{
 			"include":   "#define THE \"%s\"\n#include THE",
 			"incbin":    `__asm__(".incbin \"%s\"");`,
 			"assembler": `__asm__(".include \"%s\"");`,
 		} {
-			if what != "incbin" && i > 1 && !longtest.All(t) {
-				continue // the same calls by other parts of the compiler
-			}
 			out, err := compile(fmt.Sprintf(source, path))
 			var refused *labs.Refusal
 			text := out.Log + string(out.Object)
@@ -509,11 +518,11 @@ func TestContainedCompiler(t *testing.T) {
 	s.Unharmed(t)
 }
 
-// TestContainedOrdeal: each of the twelve attempts, made when the kernel is loaded, when
+// TestContainedOrdealNightly: each of the twelve attempts, made when the kernel is loaded, when
 // it is verified, when it is timed, and under a sanitizer or valgrind, through the whole
 // ordeal, gets its verdict at its stage; and those that end with an error change nothing.
-func TestContainedOrdeal(t *testing.T) {
-	longtest.Skip(t, "it judges some fifty kernels as root and as a user")
+func TestContainedOrdealNightly(t *testing.T) {
+	longtest.Nightly(t, "redteam", "it judges some fifty kernels as root and as a user")
 	defer backendtest.AsNobody(t, containDir)
 	s := backendtest.NewService(t)
 	folder := fstest.MapFS{"contain/service.h": {Data: []byte(serviceHeader(s))}}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/labs"
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 // actsSource tries the system call whose number it finds in its buffer, each
@@ -134,15 +135,23 @@ func jailLab(t *testing.T, o Options) (h *lab, secret string) {
 	return h, secret
 }
 
-// TestJailedCandidates: in each build that runs, a candidate that acts on others
-// ends, what else is unknown fails, no file of the user can be opened, and what
-// honest kernels do works.
+// TestJailedCandidates: a candidate that acts on others ends, what else is unknown fails,
+// no file of the user can be opened, and what honest kernels do works.
 func TestJailedCandidates(t *testing.T) {
-	o, err := New(Options{Timeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, secret := jailLab(t, o.options)
+	jailedCandidates(t, quick(), func(*lab) []flavour { return []flavour{cleanFlavour()} })
+}
+
+// TestJailedCandidatesLong does the same in each build for a sanitizer.
+func TestJailedCandidatesLong(t *testing.T) {
+	longtest.Long(t, "starts every tool many times")
+	o := quick()
+	o.Sanitizers = nil
+	jailedCandidates(t, o, func(h *lab) []flavour { return h.flavours })
+}
+
+func jailedCandidates(t *testing.T, o Options, flavours func(*lab) []flavour) {
+	t.Helper()
+	h, secret := jailLab(t, o)
 	seccomp, landlock := true, h.tool.jail != nil
 	for _, tool := range h.Desc.Tools {
 		if tool.Missing != "" {
@@ -155,7 +164,7 @@ func TestJailedCandidates(t *testing.T) {
 	}
 	both := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 20}
 	refused := map[string][]int{cleanFlavour().name: append([]int{18, 19}, both...), asanName: {1, 3, 7, 12, 14, 19}, memcheckName: {1, 3, 9, 11, 12, 13, 14}}
-	for _, f := range append([]flavour{cleanFlavour()}, h.flavours...) {
+	for _, f := range flavours(h) {
 		t.Run(f.name, func(t *testing.T) {
 			args := append([]string{"-O1", "-DSECRET=\"" + secret + "\""}, f.args...)
 			object, err := h.tool.compile(t.Context(), compilation{

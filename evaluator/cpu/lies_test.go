@@ -22,21 +22,21 @@ import (
 )
 
 var (
-	lieTries = flag.Int("lies", 3, "TestLies: how many candidates tell each lie")
-	lieOut   = flag.String("lies.out", "", "TestLies: write a table to this `FILE.csv` and a plot beside it")
-	lieOnly  = flag.String("lies.only", "100,110,120,150,200", "TestLies: the true times, in percent of those claimed")
-	lieTeams = flag.String("lies.threads", "1,2", "TestLies: how many threads are declared")
-	lieCalm  = flag.Bool("lies.calm", false, "TestLies: the machine is calm, and lies of 1.1 times must be caught too")
+	lieTries = flag.Int("lies", 3, "TestLiesNightly: how many candidates tell each lie")
+	lieOut   = flag.String("lies.out", "", "TestLiesNightly: write a table to this `FILE.csv` and a plot beside it")
+	lieOnly  = flag.String("lies.only", "100,110,120,150,200", "TestLiesNightly: the true times, in percent of those claimed")
+	lieTeams = flag.String("lies.threads", "1,2", "TestLiesNightly: how many threads are declared")
+	lieCalm  = flag.Bool("lies.calm", false, "TestLiesNightly: the machine is calm, and lies of 1.1 times must be caught too")
 )
 
-// TestLies has candidates whose clock is bent by a known factor judged. A lie of
+// TestLiesNightly has candidates whose clock is bent by a known factor judged. A lie of
 // 1.2 times must be caught, and on a calm machine one of 1.1 times; honest
 // candidates are never called liars. Where a candidate declares two threads and
 // the cores are taken, a lie may be missed, and must not pay.
 //
-//	EVOTUNE_TEST=all go test ./evaluator/cpu -run TestLies -v -lies 100 -lies.calm
-func TestLies(t *testing.T) {
-	longtest.Skip(t, "judges many candidates")
+//	EVOTUNE_TEST=measure go test ./evaluator/cpu -run TestLiesNightly -v -lies 100 -lies.calm
+func TestLiesNightly(t *testing.T) {
+	longtest.Nightly(t, "measure", "judges many candidates")
 	def, err := kernels.Load(os.DirFS(zooDir), "lies")
 	if err != nil {
 		t.Fatal(err)

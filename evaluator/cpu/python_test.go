@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"math"
-	mathrand "math/rand"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -59,34 +58,19 @@ func pythonOptions(t testing.TB, library string) Options {
 	return o
 }
 
-func openLab(t *testing.T, d *kernels.Definition, o Options) *lab {
+func openLab(t testing.TB, d *kernels.Definition, o Options) *lab {
 	t.Helper()
-	needCompiler(t)
-	b, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := b.Open(t.Context(), planOf(d))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l.(*lab)
+	return open(t, d, o).lab
 }
 
 const scaleInPython = "def reference(x, factor):\n    return factor * x\n"
 
 // What a reference in Python gives is what one in C gives, on all contents, and what
-// honest answers may differ by.
+// honest answers may differ by. Candidates are judged by it.
 func TestPythonReference(t *testing.T) {
-	longtest.Short(t, "computes for long")
 	o := pythonOptions(t, "numpy")
-	o.CacheDir = t.TempDir()
-	c, python := openLab(t, load(t, "scale"), o), openLab(t, inPython(t, scaleInPython), o)
+	c, judge := sharedLab(t, "scale").lab, open(t, inPython(t, scaleInPython), o)
+	python := judge.lab
 	if c.Key == python.Key {
 		t.Error("the results have one key")
 	}
@@ -119,21 +103,9 @@ func TestPythonReference(t *testing.T) {
 	if again := openLab(t, inPython(t, scaleInPython), o); again.python.Spent() != 0 {
 		t.Errorf("what was known took %v", again.python.Spent())
 	}
+	sin{"nothing", 1, "", evaluator.StageParity, ""}.check(t, judge.until(t, evaluator.StageParity, "UNROLL", 4))
 	// Another text is another reference.
-	if other := openLab(t, inPython(t, scaleInPython+"\n"), o); other.python.Spent() == 0 || other.Key == python.Key {
-		t.Error("another file has the answers of this one")
-	}
-}
-
-// Candidates are judged by a reference in Python.
-func TestPythonJudges(t *testing.T) {
-	longtest.Short(t, "computes for long")
-	s := open(t, inPython(t, scaleInPython), pythonOptions(t, "numpy"))
-	if r := s.evaluate(t, "UNROLL", 4); r.Verdict != evaluator.Correct {
-		t.Errorf("%s: %s", r.Verdict, r.Reason)
-	}
-	needCompiler(t)
-	b, err := New(pythonOptions(t, "numpy"))
+	b, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,29 +117,30 @@ func TestPythonJudges(t *testing.T) {
 
 // What is wrong with the file ends the opening, in one line with its name and line.
 func TestPythonFails(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
-	needCompiler(t)
+	pythonFails(t, pythonOptions(t, "numpy"), "def reference(x, N, factor):\n    if N == 1237:\n        raise ValueError('odd')\n    return x * factor\n",
+		"kernel scale, shape odd: DIR/reference.py:3: ValueError: odd")
+}
+
+func TestPythonFailsLong(t *testing.T) {
+	longtest.Long(t, "waits for what hangs")
 	o := pythonOptions(t, "numpy")
-	for name, c := range map[string]struct{ text, want string }{
-		"raises at one shape":   {"def reference(x, N, factor):\n    if N == 1237:\n        raise ValueError('odd')\n    return x * factor\n", "kernel scale, shape odd: DIR/reference.py:3: ValueError: odd"},
-		"differs between calls": {"calls = 0\ndef reference(x, factor):\n    global calls\n    calls += 1\n    return x * factor + calls\n", "DIR/reference.py:2: reference differs between two runs on the same inputs: element 0 of y is "},
-		"hangs":                 {"def reference(x, factor):\n    while True:\n        x = x * 1\n", "DIR/reference.py:3: no answer within 10s: it hangs, or is too slow for this shape"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := o
-			if name == "hangs" {
-				o.Timeout = time.Second
-			}
-			b, err := New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := inPython(t, c.text)
-			_, err = evaluator.Open(t.Context(), b, planOf(d))
-			if want := strings.ReplaceAll(c.want, "DIR", filepath.Base(d.Dir)); !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("got  %v\nwant %s", err, want)
-			}
-		})
+	pythonFails(t, o, "calls = 0\ndef reference(x, factor):\n    global calls\n    calls += 1\n    return x * factor + calls\n",
+		"DIR/reference.py:2: reference differs between two runs on the same inputs: element 0 of y is ")
+	o.Timeout = time.Second
+	pythonFails(t, o, "def reference(x, factor):\n    while True:\n        x = x * 1\n",
+		"DIR/reference.py:3: no answer within 10s: it hangs, or is too slow for this shape")
+}
+
+func pythonFails(t *testing.T, o Options, text, want string) {
+	t.Helper()
+	b, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := inPython(t, text)
+	_, err = evaluator.Open(t.Context(), b, planOf(d))
+	if want := strings.ReplaceAll(want, "DIR", filepath.Base(d.Dir)); !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
 
@@ -203,10 +176,8 @@ func gathered(t *testing.T, python string, pairs ...string) *kernels.Definition 
 // Inputs from Python are whole wherever a candidate meets them: in parity, on edge-case
 // inputs of the others, and when it is timed.
 func TestPythonInputs(t *testing.T) {
-	longtest.Short(t, "computes for long")
-	o := pythonOptions(t, "numpy")
-	h := openLab(t, gathered(t, gather), o)
-	q := h.problem
+	s := gatheredLab(t, "python(permutation)")
+	q := s.lab.problem
 	for _, d := range q.shapes() {
 		for v := range variants {
 			checkPermutation(t, d.shape.Name, d.inputs[v][1], d)
@@ -221,11 +192,8 @@ func TestPythonInputs(t *testing.T) {
 			}
 		}
 	}
-	s := open(t, gathered(t, gather), o)
-	r := s.evaluate(t, "UNROLL", 2)
-	if r.Verdict != evaluator.Correct {
-		t.Errorf("%s: %s", r.Verdict, r.Reason)
-	}
+	r := s.until(t, evaluator.StageParity, "UNROLL", 2)
+	sin{"nothing", 1, "", evaluator.StageParity, ""}.check(t, r)
 	told := false
 	for _, stage := range r.Steps {
 		told = told || slices.ContainsFunc(stage.Evidence, func(e evaluator.Evidence) bool {
@@ -237,18 +205,34 @@ func TestPythonInputs(t *testing.T) {
 	}
 }
 
+// gatheredLab is the ordeal on "gathered" with the permutations made by data. Tests share it.
+func gatheredLab(t *testing.T, data string) *setup {
+	t.Helper()
+	key := "gathered " + data
+	if shared[key] == nil {
+		s, err := newSetup(planOf(gathered(t, gather, "python(permutation)", data)), pythonOptions(t, "numpy"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared[key] = s
+	}
+	return shared[key]
+}
+
 // timedOn is the memory in which "gathered" is timed, its permutations made by data.
 func timedOn(t *testing.T, data string) (*timingState, *shapeData, *placement) {
 	t.Helper()
-	h := openLab(t, gathered(t, gather, "python(permutation)", data), pythonOptions(t, "numpy"))
+	h := gatheredLab(t, data).lab
 	h.holding = t.Context()
 	timing, err := newTimingState(h, h.problem.Tune)
 	if err != nil {
 		t.Fatal(err)
 	}
-	timing.draw(newPool())
 	d := h.problem.Tune[0]
-	return timing, d, timing.places[d]
+	p := newPlacement(timing.places[d].base, 8) // of some hundred
+	timing.places[d] = p
+	timing.draw(newPool())
+	return timing, d, p
 }
 
 // Every timed launch has a structure of its own, whoever makes it: else a candidate could remember
@@ -307,21 +291,9 @@ func TestMadePairs(t *testing.T) {
 
 // What the baseline made of a structure is gone before a candidate runs on the same: it may be the answer.
 func TestMadeAnswers(t *testing.T) {
-	h := openLab(t, gathered(t, gather, "python(permutation)", "permutation(N)"), pythonOptions(t, "numpy"))
-	im := h.Plan.Implementations[0]
-	space, err := h.Plan.Definition.Space(h.Plan.Implementations, h.Plan.Tune, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	src, err := im.Render(space.Random(mathrand.New(mathrand.NewSource(1))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, _, err := h.Build(t.Context(), src)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opened, err := h.Open(t.Context(), evaluator.ForTiming, a)
+	made := gatheredLab(t, "permutation(N)")
+	h := made.lab
+	opened, err := h.Open(t.Context(), evaluator.ForTiming, bareOf(t, made).build("nothing", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,36 +350,37 @@ func checkPermutation(t *testing.T, what string, raw []byte, d *shapeData) {
 
 // What is wrong with inputs from Python is one line, too.
 func TestPythonInputsFail(t *testing.T) {
-	needCompiler(t)
-	o := pythonOptions(t, "numpy")
-	for name, c := range map[string]struct{ body, want string }{
-		"outside":        {"np.arange(N)", "reference.py:6: permutation makes 10 as element 10 of order, outside of its domain [0, 9]"},
-		"fractions":      {"np.arange(N) + 0.5", "reference.py:6: permutation makes 0.5 as element 0 of order, which i32 cannot hold"},
-		"without a seed": {"np.random.permutation(N)", "reference.py:6: permutation differs between two runs on the same inputs: element "},
-		"raises":         {"missing", "reference.py:7: NameError: name 'missing' is not defined"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b, err := New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text := strings.Replace(gather, "np.random.default_rng(seed).permutation(N)", c.body, 1)
-			d := gathered(t, text)
-			if name == "outside" {
-				d = gathered(t, text, "data = \"python(permutation)\"", "data = \"python(permutation)\"\ndomain = \"[0, 9]\"")
-			}
-			_, err = evaluator.Open(t.Context(), b, planOf(d))
-			if !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("got  %v\nwant %s", err, c.want)
-			}
-		})
+	pythonInputsFail(t, "np.arange(N)", "[0, 9]", "reference.py:6: permutation makes 10 as element 10 of order, outside of its domain [0, 9]")
+}
+
+func TestPythonInputsFailLong(t *testing.T) {
+	longtest.Long(t, "starts Python several times")
+	pythonInputsFail(t, "np.arange(N) + 0.5", "", "reference.py:6: permutation makes 0.5 as element 0 of order, which i32 cannot hold")
+	pythonInputsFail(t, "np.random.permutation(N)", "", "reference.py:6: permutation differs between two runs on the same inputs: element ")
+	pythonInputsFail(t, "missing", "", "reference.py:7: NameError: name 'missing' is not defined")
+}
+
+func pythonInputsFail(t *testing.T, body, domain, want string) {
+	t.Helper()
+	b, err := New(pythonOptions(t, "numpy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pairs []string
+	if domain != "" {
+		pairs = []string{"data = \"python(permutation)\"", "data = \"python(permutation)\"\ndomain = \"" + domain + "\""}
+	}
+	text := strings.Replace(gather, "np.random.default_rng(seed).permutation(N)", body, 1)
+	_, err = evaluator.Open(t.Context(), b, planOf(gathered(t, text, pairs...)))
+	if !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
 
-// A reference in Python costs a campaign of a minute at most a twentieth: its start, and what
+// TestPythonCostNightly: a reference in Python costs a campaign of a minute at most a twentieth: its start, and what
 // it computes for all shapes and contents where nothing is known before.
-func TestPythonCost(t *testing.T) {
-	longtest.Skip(t, "measures")
+func TestPythonCostNightly(t *testing.T) {
+	longtest.Nightly(t, "measure", "measures")
 	all := t.TempDir() // with what kernels share
 	if err := os.CopyFS(all, kernels.Builtin()); err != nil {
 		t.Fatal(err)

@@ -17,32 +17,15 @@ import (
 // TestReach: of the red team's kernels that do something at large shapes alone, the lines
 // that do it are named; of an honest one that does the same everywhere, none.
 func TestReach(t *testing.T) {
-	needCompiler(t)
 	const folder = "../testdata/redteam"
 	def, err := kernels.Load(os.DirFS(folder), "product")
 	if err != nil {
 		t.Fatal(err)
 	}
-	backend, err := New(quick(asanName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	opened, err := backend.open(t.Context(), planOf(def))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := opened.(*lab)
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	o := open(t, def, quick(asanName))
+	l := o.lab
 	if l.reachless != nil || len(l.flavours) == 0 {
 		t.Skipf("skipped: %v, %d sanitizers", l.reachless, len(l.flavours))
-	}
-	space, err := def.Space(def.Implementations, def.Problem.Shapes, nil)
-	if err != nil {
-		t.Fatal(err)
 	}
 	for kernel, line := range map[string]string{
 		"honest": "", "honest-large-frame": "",
@@ -50,11 +33,7 @@ func TestReach(t *testing.T) {
 		"data-race-large":     "rows_done)++",
 		"aligned-large":       "_mm_load_ps(b + j)",
 	} {
-		g, err := space.FromMap(map[string]any{"KERNEL": kernel, "SALT": 0, "REPORT": false})
-		if err != nil {
-			t.Fatal(err)
-		}
-		src, err := l.Plan.Implementations[0].Render(g)
+		src, err := l.Plan.Implementations[0].Render(o.genome(t, "KERNEL", kernel, "SALT", 0, "REPORT", false))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ package cpu_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"os"
 	"slices"
@@ -13,35 +14,53 @@ import (
 	"unicode"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/internal/longtest"
 )
 
+// An inmate of the jail ends at a stage, with a reason. Those that try what is refused quietly reach the last
+// stage and have done no harm: REPORT makes them abort when a call is not refused.
+type jailed struct {
+	stage  evaluator.Stage
+	reason string
+}
+
+func refusedAt(stage evaluator.Stage, reason string) jailed { return jailed{stage, reason} }
+
+const (
+	compiled, verified, sanitized = evaluator.StageCompile, evaluator.StageParity, evaluator.StageSanitize
+	killed                        = "a system call that is refused to candidates"
+)
+
 // TestRedTeamJail: kernels of the red team that act on others, read files, or
-// speak to the terminal, through the whole ordeal. Those of which only the
-// benchmark remains have done no harm: REPORT makes them abort when a call that
-// they try is not refused. Honest neighbors are refused by nothing.
+// speak to the terminal. Honest neighbors are refused by nothing.
 func TestRedTeamJail(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
-	type want struct {
-		stage  evaluator.Stage
-		reason string
-	}
-	reached := want{evaluator.StageBenchmark, ""}
-	refused := func(what string) want { return want{evaluator.StageParity, what} }
-	compile := func(what string) want { return want{evaluator.StageCompile, what} }
-	killed := want{evaluator.StageSanitize, "a system call that is refused to candidates"}
-	quick := map[string]want{
-		"signals-parent-by-fcntl":    refused("tried to open a pipe"),
-		"signals-parent-by-socket":   refused("tried to use the network"),
-		"pins-parent":                refused("tried to bind another process"),
-		"reads-parent-mem":           reached,
-		"asm-include-passwd":         compile("/etc/passwd"),
-		"escapes-in-error":           compile("#error"),
-		"huge-object":                compile("more than 64 MiB"),
-		"kills-judge-under-valgrind": killed,
-		"honest-sysconf":             reached,
-	}
-	long := map[string]want{
+	redTeamJail(t, verified, []string{"none"}, map[string]jailed{
+		"pins-parent":      refusedAt(verified, "tried to bind another process"),
+		"reads-parent-mem": {}, "honest-sysconf": {},
+		"asm-include-passwd": refusedAt(compiled, "/etc/passwd"),
+		"escapes-in-error":   refusedAt(compiled, "#error"),
+	})
+}
+
+// TestRedTeamJailLong has more of them, one of which acts under valgrind.
+func TestRedTeamJailLong(t *testing.T) {
+	longtest.Long(t, "runs valgrind")
+	redTeamJail(t, sanitized, []string{"memcheck"}, map[string]jailed{
+		"signals-parent-by-fcntl":    refusedAt(verified, "tried to open a pipe"),
+		"signals-parent-by-socket":   refusedAt(verified, "tried to use the network"),
+		"huge-object":                refusedAt(compiled, "more than 64 MiB"),
+		"kills-judge-under-valgrind": refusedAt(sanitized, killed),
+	})
+}
+
+// TestRedTeamJailNightly has all others, through the whole ordeal.
+func TestRedTeamJailNightly(t *testing.T) {
+	longtest.Nightly(t, "redteam", "judges many candidates with every tool")
+	refused := func(what string) jailed { return jailed{verified, what} }
+	compile := func(what string) jailed { return jailed{compiled, what} }
+	reached, underTool := jailed{}, jailed{sanitized, killed}
+	redTeamJail(t, evaluator.StageBenchmark, nil, map[string]jailed{
 		"nice-self": refused("change priorities"), "io-uring": refused("io_uring_setup"), "userfaultfd": refused("userfaultfd"),
 		"not-dumpable": refused("prctl"), "personality": refused("personality"), "watches-files": refused("watch files"),
 		"timer-to-thread": refused("timer_create"), "leaves-timer": refused("setitimer"), "locks-memory": refused("mlockall"),
@@ -49,27 +68,29 @@ func TestRedTeamJail(t *testing.T) {
 		"forbids-clock": refused("prctl"), "steals-descriptor": refused("pidfd_open"), "memfd": refused("memfd_create"),
 		"deletes-file": refused("change a file"), "touches-file-time": refused("utimensat"), "new-namespace": refused("unshare"),
 		"reads-home": reached, "reads-cached-reference": reached, "removes-harness-under-valgrind": reached,
-		"acts-under-asan": {evaluator.StageSanitize, "tried to write a file"}, "acts-under-valgrind": killed,
-		"daemon-under-valgrind": killed, "marks-under-valgrind": killed, "names-under-valgrind": killed,
+		"acts-under-asan": {sanitized, "tried to write a file"}, "acts-under-valgrind": underTool,
+		"daemon-under-valgrind": underTool, "marks-under-valgrind": underTool, "names-under-valgrind": underTool,
 		"incbin-passwd": compile("/etc/passwd"), "includes-passwd": compile("/etc/passwd"), "asks-for-files": compile("/etc/passwd"),
 		"includes-device": compile("/dev/zero"), "compile-time-date": compile("date-time"),
 		"honest-has-include": reached, "honest-cpuid": reached, "honest-huge-pages": reached, "honest-thread-pool": reached,
 		"honest-counter": reached, "honest-ftz-restored": reached, "honest-large-frame": reached, "honest-reads-clock": reached,
 		"honest-scratch": reached, "honest-under-sanitizers": reached, "honest-variable-array": reached,
-	}
+	})
+}
+
+// redTeamJail judges kernels up to a stage.
+func redTeamJail(t *testing.T, last evaluator.Stage, sanitizers []string, kernels map[string]jailed) {
+	t.Helper()
 	f := redFolders(t, "product")[0]
 	o := zooOptions(t)
-	o.Timeout, o.MemoryLimit = 20*time.Second, 2<<30
-	if !longtest.All(t) {
-		o.Sanitizers = []string{"memcheck"}
-	} else {
-		for k, w := range long {
-			quick[k] = w
-		}
-	}
+	o.Timeout, o.MemoryLimit, o.Sanitizers = 20*time.Second, 2<<30, sanitizers
 	ev := f.open(t, o)
-	for _, tool := range []string{"seccomp", "landlock", "memcheck"} {
-		if i := slices.IndexFunc(ev.Describe().Tools, func(t evaluator.Tool) bool { return t.Name == tool && t.Missing == "" }); i < 0 {
+	needs := []string{"seccomp", "landlock"}
+	if !slices.Equal(sanitizers, []string{"none"}) {
+		needs = append(needs, "memcheck")
+	}
+	for _, tool := range needs {
+		if backendtest.Missing(ev.Describe(), tool) {
 			t.Skipf("skipped: no %s here", tool)
 		}
 	}
@@ -77,14 +98,16 @@ func TestRedTeamJail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kernel, w := range quick {
+	for kernel, w := range kernels {
 		t.Run(kernel, func(t *testing.T) {
-			r, err := ev.Evaluate(t.Context(), f.genome(t, kernel, 7, !strings.HasPrefix(kernel, "honest")), 0)
+			r, err := ev.Until(t.Context(), f.genome(t, kernel, 7, !strings.HasPrefix(kernel, "honest")), last)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Stage != w.stage || !strings.Contains(r.Reason, w.reason) || w.stage != evaluator.StageBenchmark && r.Verdict == evaluator.Infrastructure {
-				t.Errorf("%s at %s: %s; want %s at %s", r.Verdict, r.Stage, r.Reason, w.reason, w.stage)
+			w.stage = cmp.Or(w.stage, last)
+			passes := r.Verdict == "" || last == evaluator.StageBenchmark && r.Stage == last // where a busy machine may disturb it
+			if r.Stage != w.stage || !strings.Contains(r.Reason, w.reason) || passes != (w.reason == "") || w.reason != "" && r.Verdict == evaluator.Infrastructure {
+				t.Errorf("%s at %s: %s; want %q at %s", r.Verdict, r.Stage, r.Reason, w.reason, w.stage)
 			}
 			text := r.Reason
 			for _, s := range r.Steps {

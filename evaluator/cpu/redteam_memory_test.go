@@ -14,11 +14,11 @@ import (
 // compiler puts the same loops in memory is worth a tenth.
 const noGain = 0.8
 
-// TestNothingRemembered judges the red team's kernels that keep, steal or guess
+// TestNothingRememberedNightly judges the red team's kernels that keep, steal or guess
 // answers, and those that try to be timed in another way than they work. Who is
 // not refused, in the finals at last, must not gain.
-func TestNothingRemembered(t *testing.T) {
-	longtest.Skip(t, "judges many candidates")
+func TestNothingRememberedNightly(t *testing.T) {
+	longtest.Nightly(t, "redteam", "judges many candidates")
 	for _, f := range redFolders(t, "product", "softmax", "rowmax", "ordered", "mask") {
 		o := zooOptions(t)
 		o.Sanitizers = []string{"none"} // they say nothing of memory across calls
@@ -43,10 +43,10 @@ func TestNothingRemembered(t *testing.T) {
 	}
 }
 
-// TestGuardPages judges the red team's kernels that read outside of buffers, or take
+// TestGuardPagesLong judges the red team's kernels that read outside of buffers, or take
 // them to be aligned, where no sanitizer looks, and its honest kernels of that family.
-func TestGuardPages(t *testing.T) {
-	longtest.Skip(t, "judges several candidates")
+func TestGuardPagesLong(t *testing.T) {
+	longtest.Long(t, "judges several candidates")
 	f := redFolders(t, "product")[0]
 	o := zooOptions(t)
 	o.Sanitizers = []string{"guards"}
@@ -68,9 +68,9 @@ func TestGuardPages(t *testing.T) {
 	}
 }
 
-// TestHonestThroughTools: honest kernels that a tool cannot handle are not refused.
-func TestHonestThroughTools(t *testing.T) {
-	longtest.Skip(t, "judges candidates with every tool")
+// TestHonestThroughToolsLong: honest kernels that a tool cannot handle are not refused.
+func TestHonestThroughToolsLong(t *testing.T) {
+	longtest.Long(t, "judges candidates with every tool")
 	f := redFolders(t, "product")[0]
 	ev := f.open(t, zooOptions(t))
 	for _, kernel := range []string{"honest-openmp", "honest-large-frame"} {

@@ -76,15 +76,9 @@ func (f redFolder) genome(tb testing.TB, kernel string, salt int, report bool) g
 }
 
 // open gives a judge of the folder's kernels, which the test closes.
-func (f redFolder) open(t *testing.T, o cpu.Options) evaluator.Evaluator {
+func (f redFolder) open(t *testing.T, o cpu.Options) *evaluator.Ordeal {
 	t.Helper()
-	ev := opener(t, zooPlan(t, f.def), o)(t)
-	t.Cleanup(func() {
-		if err := ev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return ev
+	return openPlan(t, zooPlan(t, f.def), o)
 }
 
 // judge gives a kernel's result, and the last word of the finals on it where it is
@@ -111,12 +105,12 @@ var notYet = map[string]string{
 	"product/known-shapes-only": "right on all contents at every shape that the definition names",
 }
 
-// TestRedTeamBites: of the kernels that are wrong on data that bite none is believed,
+// TestRedTeamBitesNightly: of the kernels that are wrong on data that bite none is believed,
 // and all honest ones are. It prints a line for each kind.
-func TestRedTeamBites(t *testing.T) {
-	longtest.Skip(t, "it judges some fifty kernels")
+func TestRedTeamBitesNightly(t *testing.T) {
+	longtest.Nightly(t, "redteam", "it judges some fifty kernels")
 	for _, f := range redFolders(t) {
-		ev := f.open(t, cpu.Options{CacheDir: t.TempDir(), Sanitizers: []string{"none"}})
+		ev := f.open(t, cpu.Options{CacheDir: cpu.NeedCompiler(t), Sanitizers: []string{"none"}})
 		for _, c := range f.cases {
 			if !strings.HasPrefix(c.Group, "2.") && !strings.HasPrefix(c.Kernel, "honest") {
 				continue
@@ -153,11 +147,11 @@ func TestRedTeamBites(t *testing.T) {
 	}
 }
 
-// TestFewOutputs: an output of one element may be near zero by chance, and honest kernels are right then.
-func TestFewOutputs(t *testing.T) {
-	longtest.Skip(t, "it judges one kernel several times")
+// TestFewOutputsNightly: an output of one element may be near zero by chance, and honest kernels are right then.
+func TestFewOutputsNightly(t *testing.T) {
+	longtest.Nightly(t, "redteam", "it judges one kernel several times")
 	f := redFolders(t, "dot")[0]
-	ev := f.open(t, cpu.Options{CacheDir: t.TempDir(), Sanitizers: []string{"none"}})
+	ev := f.open(t, cpu.Options{CacheDir: cpu.NeedCompiler(t), Sanitizers: []string{"none"}})
 	for salt := range 16 {
 		r, err := ev.Evaluate(t.Context(), f.genome(t, "honest-unrolled", salt, false), 0)
 		if err != nil {
@@ -169,17 +163,17 @@ func TestFewOutputs(t *testing.T) {
 	}
 }
 
-// TestBaselineBites: where the baseline itself is wrong on edge-case inputs among timed
+// TestBaselineBitesLong: where the baseline itself is wrong on edge-case inputs among timed
 // launches, no honest candidate is blamed for that.
-func TestBaselineBites(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+func TestBaselineBitesLong(t *testing.T) {
+	longtest.Long(t, "holds finals")
 	f := redSoftmax(t, [][3]string{
 		{"kernel.toml", `genome = { KERNEL = "honest"`, `genome = { KERNEL = "narrow-when-timed"`},
 		{"narrow-when-timed.c", "if (++calls > 50)", "if (++calls > 0 && ROWS * COLS >= 65536)"},
 		// As precise as others where it is right.
 		{"narrow-when-timed.c", `#include "narrow-exp.c"`, "#define expf(x) (expf)((x) > 20 ? 20 : (x))\n#include \"no-max.c\"\n#undef expf"},
 	})
-	ev := f.open(t, cpu.Options{CacheDir: t.TempDir(), Sanitizers: []string{"none"}})
+	ev := f.open(t, cpu.Options{CacheDir: cpu.NeedCompiler(t), Sanitizers: []string{"none"}})
 	r, e := judge(t, ev, f.genome(t, "honest", 0, false))
 	if e.Verdict != evaluator.Correct {
 		if !cpu.Disturbed(t, r) {
@@ -217,9 +211,9 @@ func redSoftmax(t *testing.T, changes [][3]string) redFolder {
 	return redFolderAt(t, dir, "softmax")
 }
 
-// TestBaselineImprecise: where candidate and baseline differ, the reference decides who is wrong.
-func TestBaselineImprecise(t *testing.T) {
-	longtest.Skip(t, "it judges two kernels")
+// TestBaselineImpreciseLong: where candidate and baseline differ, the reference decides who is wrong.
+func TestBaselineImpreciseLong(t *testing.T) {
+	longtest.Long(t, "it judges two kernels")
 	// Off by some six tolerances in one row of many.
 	change := [3]string{"honest-online.c", "#include \"rows.h\"", `#include "rows.h"
 static void exact(int64_t ROWS, int64_t COLS, const float *X, float *Y);
@@ -233,7 +227,7 @@ void softmax(int64_t ROWS, int64_t COLS, const float *X, float *Y)
 #define softmax exact`}
 	for _, baseline := range []string{"honest", "honest-online"} {
 		f := redSoftmax(t, [][3]string{change, {"kernel.toml", `genome = { KERNEL = "honest"`, `genome = { KERNEL = "` + baseline + `"`}})
-		ev := f.open(t, cpu.Options{CacheDir: t.TempDir(), Sanitizers: []string{"none"}})
+		ev := f.open(t, cpu.Options{CacheDir: cpu.NeedCompiler(t), Sanitizers: []string{"none"}})
 		candidate, want := "honest", evaluator.Correct
 		if baseline == "honest" {
 			candidate, want = "honest-online", evaluator.Parity
@@ -289,21 +283,29 @@ func TestRedTeamTable(t *testing.T) {
 	}
 }
 
-// TestRedTeamLoads: the red team's definitions and tables of verdicts load, each
-// kernel but the baseline has a verdict, and those that may compile do.
-func TestRedTeamLoads(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+// TestRedTeamCompilesLong: of the red team's kernels those that may compile do.
+func TestRedTeamCompilesLong(t *testing.T) {
+	longtest.Long(t, "compiles some two hundred kernels")
 	for _, f := range redFolders(t) {
-		listed := map[string]bool{"honest": true}
 		var sources []string
 		for _, c := range f.cases {
-			listed[c.Kernel] = true
 			if c.Verdict != evaluator.Compile && c.Verdict != evaluator.Timeout {
 				sources = append(sources, filepath.Join("../testdata/redteam", f.name, c.Kernel+".c"))
 			}
 		}
 		if out, err := exec.CommandContext(t.Context(), "gcc", append([]string{"-w", "-fsyntax-only"}, sources...)...).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", f.name, err, out)
+		}
+	}
+}
+
+// TestRedTeamLoads: the red team's definitions and tables of verdicts load, and each
+// kernel but the baseline has a verdict.
+func TestRedTeamLoads(t *testing.T) {
+	for _, f := range redFolders(t) {
+		listed := map[string]bool{"honest": true}
+		for _, c := range f.cases {
+			listed[c.Kernel] = true
 		}
 		for _, gene := range f.space.Genes() {
 			if gene.Name != "KERNEL" {

@@ -3,8 +3,8 @@
 package cpu
 
 import (
+	"errors"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,20 +14,71 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// TestSanitizeAlso: what a kernel does wrong at a further sanitize shape alone, a finalist is
-// refused for; and what runs there a sanitizer has seen.
-func TestSanitizeAlso(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+// more is a further sanitize shape of the red team's kernels.
+var more = kernels.Shape{Name: "more", Use: kernels.Sanitize, Dims: map[string]int64{"M": 64, "N": 64, "K": 512}}
+
+// openMore opens the red team's kernels with that shape.
+func openMore(t *testing.T) *setup {
+	t.Helper()
 	def, err := kernels.Load(os.DirFS("../testdata/redteam"), "product")
 	if err != nil {
 		t.Fatal(err)
 	}
 	plan := planOf(def)
-	plan.SanitizeAlso = []kernels.Shape{{Name: "more", Use: kernels.Sanitize, Dims: map[string]int64{"M": 64, "N": 64, "K": 512}}}
+	plan.SanitizeAlso = []kernels.Shape{more}
 	s := openPlan(t, plan, quick(asanName, guardsName))
-	if !slices.ContainsFunc(s.Describe().Tools, func(tool evaluator.Tool) bool { return tool.Name == asanName && tool.Missing == "" }) {
+	if !s.works(t, asanName) {
 		t.Skip("skipped: the address sanitizer does not work here")
 	}
+	return s
+}
+
+// TestSanitizeAlso: tools run at a further sanitize shape as well, and what runs there counts as seen.
+func TestSanitizeAlso(t *testing.T) {
+	s := openMore(t)
+	build := func(kernel string) evaluator.Artifact {
+		src, err := s.lab.Plan.Implementations[0].Render(s.genome(t, "KERNEL", kernel, "SALT", 0, "REPORT", false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _, err := s.lab.Build(t.Context(), src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	past := build("read-past-end-large")
+	for _, c := range []struct {
+		tool  string
+		shape kernels.Shape
+		found string
+	}{
+		{asanName, s.lab.Plan.Sanitize, ""},
+		{asanName, more, "heap-buffer-overflow"},
+		{guardsName, s.lab.Plan.Sanitize, "with guard pages behind the buffers, at shape odd"}, // in the search at all shapes but this
+		{guardsName, more, "with guard pages behind the buffers, at shape more"},
+	} {
+		f, err := s.lab.Launch(t.Context(), past, c.tool, c.shape)
+		found := f.Found
+		var own *evaluator.Fault
+		if errors.As(err, &own) {
+			found, err = own.Reason, nil
+		}
+		if err != nil || !strings.Contains(found, c.found) || (found == "") != (c.found == "") {
+			t.Errorf("%s at %s finds %q, %v; want %q", c.tool, c.shape.Name, found, err, c.found)
+		}
+	}
+	e, err := s.lab.Profile(t.Context(), build("honest"))
+	if err != nil || len(e) != 1 || e[0].Outcome != evaluator.Passed || !strings.HasSuffix(e[0].Detail, " at shape small, more") {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// TestSanitizeAlsoLong: what a kernel does wrong at a further sanitize shape alone, a finalist is
+// refused for; and what runs there a sanitizer has seen.
+func TestSanitizeAlsoLong(t *testing.T) {
+	longtest.Long(t, "holds finals")
+	s := openMore(t)
 	genomes := []genome.Genome{
 		s.genome(t, "KERNEL", "read-past-end-large", "SALT", 0, "REPORT", false),
 		s.genome(t, "KERNEL", "honest", "SALT", 0, "REPORT", false),
@@ -93,11 +144,11 @@ func TestSanitizeAlsoUnsupported(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("../testdata/redteam/product")); err != nil {
 		t.Fatal(err)
 	}
-	changed := strings.Replace(string(text), "[implementation.baseline]", "[[implementation.constraint]]\nexpr = \"SALT == 0 or M != 48\"\nwhy = \"for the test\"\n\n[implementation.baseline]", 1)
-	if changed == string(text) {
+	other := strings.Replace(string(text), "[implementation.baseline]", "[[implementation.constraint]]\nexpr = \"SALT == 0 or M != 48\"\nwhy = \"for the test\"\n\n[implementation.baseline]", 1)
+	if other == string(text) {
 		t.Fatal("the definition of the red team is another")
 	}
-	if err := os.WriteFile(dir+"/kernel.toml", []byte(changed), 0o600); err != nil {
+	if err := os.WriteFile(dir+"/kernel.toml", []byte(other), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	def, err := kernels.LoadDir(dir)
@@ -106,30 +157,13 @@ func TestSanitizeAlsoUnsupported(t *testing.T) {
 	}
 	plan := planOf(def)
 	plan.SanitizeAlso = []kernels.Shape{{Name: "more", Use: kernels.Sanitize, Dims: map[string]int64{"M": 48, "N": 16, "K": 16}}}
-	needCompiler(t)
-	b, err := New(quick())
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := b.open(t.Context(), plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	space, err := def.Space(def.Implementations, plan.Tune, b.Limits())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := openPlan(t, plan, quick())
 	for salt, want := range []string{"", "at shape more it breaks the constraint"} {
-		g, err := space.FromMap(map[string]any{"KERNEL": "honest", "SALT": salt, "REPORT": false})
+		src, err := def.Implementations[0].Render(s.genome(t, "KERNEL", "honest", "SALT", salt, "REPORT", false))
 		if err != nil {
 			t.Fatal(err)
 		}
-		src, err := def.Implementations[0].Render(g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, _, err := h.Build(t.Context(), src)
+		a, _, err := s.lab.Build(t.Context(), src)
 		if err != nil || !strings.Contains(a.Unsupported["more"], want) || (a.Unsupported["more"] == "") != (want == "") {
 			t.Errorf("SALT=%d: %q, %v", salt, a.Unsupported, err)
 		}

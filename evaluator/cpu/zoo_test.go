@@ -19,7 +19,6 @@ import (
 	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/genome"
-	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -165,7 +164,9 @@ func TestZooIsComplete(t *testing.T) {
 func TestToleranceMustTellWrongFromRight(t *testing.T) {
 	const data, bland = `data = "uniform(-1,1)"`, `data = "uniform(0.999,1.001)"`
 	def := alteredZoo(t, data, bland, data, bland, "f32 = 1e-4", "f32 = 1e-2")
-	backend, err := cpu.New(zooOptions(t))
+	o := zooOptions(t)
+	o.Sanitizers = []string{"none"}
+	backend, err := cpu.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,17 +188,14 @@ func TestRequiredInstructions(t *testing.T) {
 genome = { KERNEL = "honest",`, `baseline]
 genome = { KERNEL = "forbidden-instruction",`)
 	space := zooSpace(t, def)
-	ev := opener(t, zooPlan(t, def), zooOptions(t))(t)
-	t.Cleanup(func() {
-		if err := ev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	o := zooOptions(t)
+	o.Sanitizers = []string{"none"}
+	ev := openPlan(t, zooPlan(t, def), o)
 	for kernel, want := range map[string]evaluator.Verdict{
-		"forbidden-instruction": evaluator.Correct,
+		"forbidden-instruction": "", // it passes
 		"honest":                evaluator.Inspect,
 	} {
-		r, err := ev.Evaluate(t.Context(), inmate(t, space, kernel, 1), 0)
+		r, err := ev.Until(t.Context(), inmate(t, space, kernel, 1), evaluator.StageInspect)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +208,6 @@ genome = { KERNEL = "forbidden-instruction",`)
 // TestMissingToolIsNotRun: a sanitizer that is not on the PATH is "not run",
 // said up front and in the evidence, and never "passed".
 func TestMissingToolIsNotRun(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
 	bin := t.TempDir()
 	for _, name := range []string{"gcc", "as", "ld", "objdump", "nm", "readelf"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -225,21 +222,18 @@ func TestMissingToolIsNotRun(t *testing.T) {
 	t.Setenv("PATH", bin)
 	t.Setenv("CC", "")
 	def, _ := loadZoo(t)
-	ev := opener(t, zooPlan(t, def), zooOptions(t))(t)
-	t.Cleanup(func() {
-		if err := ev.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	o := zooOptions(t)
+	o.Sanitizers = []string{"memcheck"}
+	ev := openPlan(t, zooPlan(t, def), o)
 	i := slices.IndexFunc(ev.Describe().Tools, func(tool evaluator.Tool) bool { return tool.Name == "memcheck" })
 	if i < 0 || ev.Describe().Tools[i].Missing == "" {
 		t.Errorf("the description does not say that memcheck is missing: %+v", ev.Describe().Tools)
 	}
-	r, err := ev.Evaluate(t.Context(), inmate(t, zooSpace(t, def), "honest", 1), 0)
+	r, err := ev.Until(t.Context(), inmate(t, zooSpace(t, def), "honest", 1), evaluator.StageSanitize)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Verdict != evaluator.Correct {
+	if r.Verdict != "" {
 		t.Fatalf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
 	}
 	step, _ := r.Step(evaluator.StageSanitize)
