@@ -169,8 +169,7 @@ func TestWithoutSandbox(t *testing.T) {
 
 func TestSanitizers(t *testing.T) {
 	longtest.Short(t, "waits for compilers")
-	tools := []string{asanName, tsanName, memcheckName, guardsName}
-	s := sharedLab(t, "scale", tools...)
+	s := sharedLab(t, "scale", asanName, tsanName, guardsName)
 	for _, c := range []struct {
 		sin
 		tool string
@@ -185,7 +184,7 @@ func TestSanitizers(t *testing.T) {
 		r := s.until(t, evaluator.StageSanitize, "WRONG", c.wrong, "THREADS", c.threads)
 		c.check(t, r)
 		step, _ := r.Step(evaluator.StageSanitize)
-		for _, name := range tools {
+		for _, name := range []string{asanName, tsanName, memcheckName, guardsName} {
 			i := slices.IndexFunc(step.Evidence, func(e evaluator.Evidence) bool { return e.Check == name || e.Check == "ubsan" && name == asanName })
 			if i < 0 {
 				t.Errorf("%s: nothing is said of %s", c.wrong, name)

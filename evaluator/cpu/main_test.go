@@ -271,11 +271,13 @@ func hanging(root int) (running []programs.Entry) {
 	return running
 }
 
-// children lists the living processes that this one or its children started, but for baselines, which wait for
-// the next candidate until their lab is closed.
+// children lists the living processes that this one or its children started, but for those that a lab keeps
+// until it is closed: its baseline, and its reference in Python.
 func children(root int) []programs.Entry {
 	var kept []int
+	python := false
 	for s := range opened {
+		python = python || s.lab.python != nil
 		if timing := s.lab.timing; timing != nil {
 			for _, p := range []*process{timing.timed, timing.answers} {
 				if p != nil {
@@ -285,7 +287,7 @@ func children(root int) []programs.Entry {
 		}
 	}
 	return slices.DeleteFunc(programs.Descendants(programs.Table(), root), func(p programs.Entry) bool {
-		return p.State == 'Z' || slices.Contains(kept, p.PID)
+		return p.State == 'Z' || slices.Contains(kept, p.PID) || python && strings.HasPrefix(p.Name, "python")
 	})
 }
 
