@@ -132,9 +132,9 @@ judged() {
 
 lies() {
   local times=100,102,104,106,108,110,115,120,150,200
-  EVOTUNE_TEST=all go test ./evaluator/cpu -count=1 -run '^TestLies$' -timeout 60m -v -lies.only $times -lies "${LIES:-20}" -lies.calm -lies.out "$dir/lies-calm.csv" >"$dir/lies-calm.txt" 2>&1
+  EVOTUNE_TEST=measure go test ./evaluator/cpu -count=1 -run '^TestLiesNightly$' -timeout 60m -v -lies.only $times -lies "${LIES:-20}" -lies.calm -lies.out "$dir/lies-calm.csv" >"$dir/lies-calm.txt" 2>&1
   say "lies, calm: status $?"
-  EVOTUNE_TEST=all scripts/busy.sh -- go test ./evaluator/cpu -count=1 -run '^TestLies$' -timeout 60m -v -lies.only $times -lies "${LIES:-20}" -lies.out "$dir/lies-busy.csv" >"$dir/lies-busy.txt" 2>&1
+  EVOTUNE_TEST=measure scripts/busy.sh -- go test ./evaluator/cpu -count=1 -run '^TestLiesNightly$' -timeout 60m -v -lies.only $times -lies "${LIES:-20}" -lies.out "$dir/lies-busy.csv" >"$dir/lies-busy.txt" 2>&1
   say "lies, busy: status $?"
   grep -h 'LIES' "$dir/lies-calm.txt" "$dir/lies-busy.txt" | sed 's/^.*LIES //' | while read -r line; do say "lies: $line"; done
 }

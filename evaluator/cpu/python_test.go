@@ -170,7 +170,8 @@ func gathered(t *testing.T, python string, pairs ...string) *kernels.Definition 
 	template := "#include <stdint.h>\n/* {{.UNROLL}} */\nvoid scale(int64_t N, const float *x, const int32_t *order, float *y, float factor)\n{\n\tfor (int64_t i = 0; i < N; i++)\n\t\ty[i] = factor * x[order[i]];\n}\n"
 	const y = "[[problem.buffer]]\nname = \"y\""
 	order := strings.NewReplacer(pairs...).Replace("[[problem.buffer]]\nname = \"order\"\ndtype = \"i32\"\nshape = [\"N\"]\nrole = \"in\"\ndata = \"python(permutation)\"\n\n")
-	return inPythonWith(t, python, template, y, order+y)
+	// Of 65536 elements most of the time would go into making them and reading them back.
+	return inPythonWith(t, python, template, y, order+y, "N = 65536", "N = 8192")
 }
 
 // Inputs from Python are whole wherever a candidate meets them: in parity, on edge-case

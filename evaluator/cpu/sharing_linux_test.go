@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -19,8 +20,17 @@ import (
 func TestSharedObjects(t *testing.T) {
 	s := &backendtest.Shelf{}
 	ctx := share.With(t.Context(), s)
+	// A machine has the cache of another one at first, where the hashes of the compiler's files are.
+	folders := []string{}
 	machine := func() *toolchain {
-		c, err := cache.New(t.TempDir(), 0)
+		dir := t.TempDir()
+		if n := len(folders); n > 0 {
+			if err := os.CopyFS(dir, os.DirFS(folders[n-1])); err != nil {
+				t.Fatal(err)
+			}
+		}
+		folders = append(folders, dir)
+		c, err := cache.New(dir, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,10 +50,12 @@ func TestSharedObjects(t *testing.T) {
 			candidate: true,
 		}
 	}
-	one, two := machine(), machine()
+	one := machine()
 	begin := time.Now()
 	one.sharing.Look(ctx)
 	read := time.Since(begin)
+	two := machine()
+	foreign := machine()
 	begin = time.Now()
 	(&labs.Sharing{Launcher: one.launcher, Cache: one.cache, Find: one.installation}).Look(ctx)
 	t.Logf("the files of the compiler were read in %v, and looked at again in %v", read, time.Since(begin))
@@ -72,7 +84,6 @@ func TestSharedObjects(t *testing.T) {
 	if err != nil || !slices.Contains(i.Facts, describeDevice().Fingerprint) || !slices.Contains(i.Facts, two.version) {
 		t.Errorf("the facts %q lack the device or the compiler: %v", i.Facts, err)
 	}
-	foreign := machine()
 	find := foreign.sharing.Find
 	foreign.sharing.Find = func(ctx context.Context) (i labs.Installation, err error) {
 		i, err = find(ctx)
