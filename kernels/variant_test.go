@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -268,25 +269,32 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The headers for CUDA compile with nvcc, for a kernel with a workspace too,
-// and a wrong signature does not.
-func TestDeviceHeaders(t *testing.T) {
+// deviceHeader is the header for CUDA of a kernel with a workspace, and the parameters that it declares.
+func deviceHeader(t *testing.T) (d *kernels.Definition, header, params string) {
+	t.Helper()
 	text := strings.Replace(base+cuda+variant, "shared =", "workspace = \"4*M\"\nshared =", 1)
-	d := mustLoad(t, folder(text)).On("cuda")
+	d = mustLoad(t, folder(text)).On("cuda")
 	im := d.Implementations[0]
 	geo, err := im.Geometry(mustGenome(t, im), d.Problem.Shapes[0], nil)
 	if err != nil || geo.WorkspaceBytes != 4*512 {
 		t.Errorf("workspace of %d bytes, %v", geo.WorkspaceBytes, err)
 	}
-	const params = "int64_t M, int64_t N, int64_t K, const __half *A, const __half *B, const int8_t *mask, __half *C, float alpha, void *workspace"
-	header := kernels.Header(&d.Problem, im)
+	params = "int64_t M, int64_t N, int64_t K, const __half *A, const __half *B, const int8_t *mask, __half *C, float alpha, void *workspace"
+	header = kernels.Header(&d.Problem, im)
 	if !strings.Contains(header, "__global__ void product("+params+");") || !strings.Contains(header, "#include <cuda_fp16.h>") || strings.Contains(header, "bf16") {
 		t.Errorf("header:\n%s", header)
 	}
-	nvcc, err := exec.LookPath("nvcc")
-	if err != nil {
-		t.Skip("nvcc is not installed: the headers were not compiled")
-	}
+	return d, header, params
+}
+
+func TestDeviceHeaders(t *testing.T) { deviceHeader(t) }
+
+// The headers for CUDA compile with nvcc, for a kernel with a workspace too, and a wrong signature
+// does not.
+func TestDeviceHeadersLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
+	nvcc := usualNVCC(t)
+	d, header, params := deviceHeader(t)
 	compile := func(name, source string) error {
 		dir := t.TempDir()
 		file := filepath.Join(dir, name+".cu")

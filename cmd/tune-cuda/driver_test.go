@@ -15,13 +15,14 @@ import (
 // The worker's own C, with a driver that notes what it is asked for: which launches have
 // attributes, what a tensor map is made of, and that in a graph nothing goes on before all
 // kernels of a call have ended.
-func TestCallsOfTheDriver(t *testing.T) {
+func TestCallsOfTheDriverLong(t *testing.T) {
+	longtest.Long(t, "it needs CUDA's headers")
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
-		t.Skip("there is no gcc")
+		t.Fatalf("there is no gcc: %v", err)
 	}
 	if text, err := exec.Command(gcc, "-I/usr/local/cuda/include", "-E", "-include", "cuda.h", "-x", "c", os.DevNull).CombinedOutput(); err != nil {
-		t.Skipf("there is no cuda.h: %s", strings.SplitN(string(text), "\n", 2)[0])
+		t.Fatalf("there is no cuda.h: run scripts/setup-cuda-debian.sh: %s", strings.SplitN(string(text), "\n", 2)[0])
 	}
 	source, err := os.ReadFile("driver.go")
 	if err != nil {
@@ -76,11 +77,11 @@ func TestCallsOfTheDriver(t *testing.T) {
 
 // The kernels of the tests on a GPU, and the harness, compile: with any nvcc for any
 // device, and what needs Hopper with one that knows it.
-func TestKernelsOfTheGPUTests(t *testing.T) {
-	longtest.Skip(t, "it compiles CUDA")
+func TestKernelsOfTheGPUTestsLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	nvcc, err := exec.LookPath("nvcc")
 	if err != nil {
-		t.Skip("nvcc is not installed: nothing was compiled (see scripts/setup-cuda-debian.sh)")
+		t.Fatalf("nvcc is not installed: run scripts/setup-cuda-debian.sh: %v", err)
 	}
 	kernels := filepath.Join("gputest", "testdata")
 	common := []string{filepath.Join(kernels, "candidates.cu"), filepath.Join(kernels, "reference.cu"), filepath.Join("..", "..", "evaluator", "cuda", "harness.cu")}
@@ -113,5 +114,5 @@ func TestKernelsOfTheGPUTests(t *testing.T) {
 		}
 		return
 	}
-	t.Log("NOT RUN: no nvcc here compiles for sm_90a: run scripts/setup-cuda-debian.sh, or set CUDA_HOME to a newer toolkit")
+	t.Error("no nvcc here compiles for sm_90a: run scripts/setup-cuda-debian.sh, or set CUDA_HOME to a newer toolkit")
 }

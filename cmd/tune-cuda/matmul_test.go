@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 func TestParseMatmul(t *testing.T) {
@@ -307,13 +308,14 @@ func headers() []string {
 	return list
 }
 
-// TestHeader compares every number, type and layout that the worker takes to be
+// TestHeaderLong compares every number, type and layout that the worker takes to be
 // cublasLt's with its header.
-func TestHeader(t *testing.T) {
+func TestHeaderLong(t *testing.T) {
+	longtest.Long(t, "it needs CUDA's headers")
 	folders := headers()
 	compiler, err := exec.LookPath("cc")
 	if err != nil || len(folders) == 0 {
-		t.Skipf("no C compiler or no cublasLt.h: the declarations of cublasLt were not compared (see scripts/setup-cuda-debian.sh)")
+		t.Fatal("there is no C compiler or no cublasLt.h: run scripts/setup-cuda-debian.sh")
 	}
 	here, err := os.Getwd()
 	if err != nil {

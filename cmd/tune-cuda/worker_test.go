@@ -21,7 +21,7 @@ import (
 // and gives what runs the worker with them.
 func fakeGPU(t *testing.T) *exec.Cmd {
 	t.Helper()
-	longtest.Skip(t, "the worker is compiled for it")
+	longtest.Long(t, "it compiles the worker")
 	dir := t.TempDir()
 	run := func(name string, args ...string) string {
 		t.Helper()
@@ -35,11 +35,11 @@ func fakeGPU(t *testing.T) *exec.Cmd {
 	}
 	for _, tool := range []string{"gcc", "nm"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("NOT RUN: %v", err)
+			t.Fatalf("%s is not installed: %v", tool, err)
 		}
 	}
 	if err := exec.Command("gcc", "-I/usr/local/cuda/include", "-fsyntax-only", "testdata/gpu.c").Run(); err != nil {
-		t.Skip("NOT RUN: there is no cuda.h: see scripts/setup-cuda-debian.sh")
+		t.Fatal("there is no cuda.h: run scripts/setup-cuda-debian.sh")
 	}
 	worker := filepath.Join(dir, "tune-cuda")
 	run("go", "build", "-tags", "cuda", "-o", worker, ".")
@@ -94,9 +94,9 @@ func start(t *testing.T, cmd *exec.Cmd, look func(said string)) (io.Writer, *buf
 	return in, bufio.NewReader(out)
 }
 
-// TestWorkerChooses: the worker finds the fastest algorithm that is right, once for each
+// TestWorkerChoosesLong: the worker finds the fastest algorithm that is right, once for each
 // shape and cache, before anything is captured or timed, and times that.
-func TestWorkerChooses(t *testing.T) {
+func TestWorkerChoosesLong(t *testing.T) {
 	in, answers := start(t, fakeGPU(t), func(said string) {
 		// Each search launches an algorithm twice outside of graphs.
 		if n := strings.Count(said, "the slow one ran\n"); n != 2*3 {
@@ -154,9 +154,9 @@ func TestWorkerChooses(t *testing.T) {
 	}
 }
 
-// TestOldDriver: what the driver is too old for is the fault of the candidate that needs
+// TestOldDriverLong: what the driver is too old for is the fault of the candidate that needs
 // it, and others go on.
-func TestOldDriver(t *testing.T) {
+func TestOldDriverLong(t *testing.T) {
 	cmd := fakeGPU(t) // whose driver has only what all have
 	cmd.Env = append(cmd.Env, "GPU_DRIVER=11040")
 	in, answers := start(t, cmd, func(string) {})

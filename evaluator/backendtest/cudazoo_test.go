@@ -23,10 +23,7 @@ import (
 // The zoo for GPUs is judged where there is one, by the backend's own tests.
 // What can be known of it without a GPU is tested here.
 
-var (
-	update   = flag.Bool("update", false, "write docs/zoo-cuda.md from the table of verdicts")
-	zooArchs = flag.String("zoo.archs", "sm_90", "the architectures for which the zoo for GPUs is compiled")
-)
+var update = flag.Bool("update", false, "write docs/zoo-cuda.md from the table of verdicts")
 
 const (
 	cudaZooDir   = "../testdata/zoo-cuda"
@@ -161,84 +158,101 @@ func TestCUDAZooLaunches(t *testing.T) {
 	}
 }
 
-// TestCUDAZooCompiles compiles the zoo: what the compiler is meant to refuse it
-// refuses, for the reason in the table, and all the rest compiles; frames, spills
-// and tensor instructions are where they are meant to be and nowhere else.
-func TestCUDAZooCompiles(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+// kinds are kernels of the zoo with all that compileZoo looks at.
+var kinds = []string{"honest", "missing-key", "syntax-error", "missing-entry", "device-launch", "large-frame", "spills", "no-tensor-cores", "too-many-registers"}
+
+// TestCUDAZooCompilesLong compiles the reference of the zoo and one kernel of each kind.
+func TestCUDAZooCompilesLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
+	nvcc := findNVCC(t)
+	def, _, _ := loadCUDAZoo(t)
+	text := kernels.DeviceReferenceHeader(&def.Problem) + def.Problem.DeviceReference.Text
+	if b := nvccCompile(t.Context(), t, nvcc, "sm_90", map[string]string{"kernel.cu": text}, nil); b.err != nil {
+		t.Errorf("the reference: %v\n%s", b.err, b.log)
+	}
+	compileZoo(t, nvcc, func(name string) bool { return slices.Contains(kinds, name) })
+}
+
+// TestCUDAZooCompilesNightly compiles the rest of it.
+func TestCUDAZooCompilesNightly(t *testing.T) {
+	longtest.Nightly(t, "cuda", "it compiles the zoo for GPUs")
+	compileZoo(t, findNVCC(t), func(name string) bool { return !slices.Contains(kinds, name) })
+}
+
+func findNVCC(t *testing.T) string {
+	t.Helper()
 	nvcc, err := exec.LookPath("nvcc")
 	if err != nil {
-		t.Skip("nvcc is not installed: the zoo for GPUs was not compiled (see scripts/setup-cuda-debian.sh)")
+		t.Fatalf("nvcc is not installed: run scripts/setup-cuda-debian.sh: %v", err)
 	}
+	return nvcc
+}
+
+// compileZoo compiles a part of the zoo: what the compiler is meant to refuse it refuses, for the reason in the
+// table, and all the rest compiles; frames, spills and tensor instructions are where they are
+// meant to be and nowhere else.
+func compileZoo(t *testing.T, nvcc string, part func(name string) bool) {
+	t.Helper()
 	def, space, cases := loadCUDAZoo(t)
 	im := def.Implementations[0]
 	names := zooKernels(t, space)
-	if !longtest.All(t) { // one of every kind that is looked at below
-		names = []string{"honest", "missing-key", "syntax-error", "missing-entry", "device-launch", "large-frame", "spills", "no-tensor-cores", "too-many-registers"}
-		t.Logf("%q alone: EVOTUNE_TEST=all compiles the whole zoo", names)
-	}
 	byName := map[string]Case{}
 	for _, c := range cases {
 		byName[c.Kernel] = c
 	}
-	for _, arch := range strings.Split(*zooArchs, ",") {
-		t.Run(arch+" reference", func(t *testing.T) {
-			text := kernels.DeviceReferenceHeader(&def.Problem) + def.Problem.DeviceReference.Text
-			if b := nvccCompile(t.Context(), t, nvcc, arch, map[string]string{"kernel.cu": text}, nil); b.err != nil {
-				t.Errorf("%v\n%s", b.err, b.log)
+	for _, name := range names {
+		if !part(name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := byName[name]
+			r, err := im.Render(zooGenome(t, space, name, 7))
+			if c.Verdict == evaluator.Render {
+				if err == nil || !strings.Contains(err.Error(), c.Check) {
+					t.Errorf("rendered with error %v, want one about %q", err, c.Check)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := nvccRendered(t.Context(), t, nvcc, r)
+			diagnostic := ""
+			for _, re := range im.Blocking {
+				diagnostic += re.FindString(b.log)
+			}
+			switch {
+			case c.Verdict == evaluator.Compile && name == "missing-entry":
+				if b.err != nil || strings.Contains(b.log, "entry function '"+im.Entry+"'") {
+					t.Errorf("want an object without the entry %s: %v\n%s", im.Entry, b.err, b.log)
+				}
+				return
+			case c.Verdict == evaluator.Compile:
+				if b.err == nil && diagnostic == "" || !strings.Contains(b.log, c.Check) {
+					t.Errorf("want to be refused for %q: %v\n%s", c.Check, b.err, b.log)
+				}
+				return
+			case b.err != nil:
+				t.Fatalf("%v\n%s", b.err, b.log)
+			case diagnostic != "" && !mayEnd(c, evaluator.Compile):
+				t.Errorf("refused by a diagnostic: %s", b.log)
+			}
+			if deep := b.stack > *im.Binary.MaxStack; deep != (name == "large-frame") && !mayEnd(c, evaluator.Inspect) {
+				t.Errorf("%d bytes of stack, the bound is %d", b.stack, *im.Binary.MaxStack)
+			}
+			if spilled := b.spill > *im.Binary.MaxSpill; spilled != (name == "spills") {
+				t.Errorf("%d bytes spilled, the bound is %d", b.spill, *im.Binary.MaxSpill)
+			}
+			for _, re := range r.Require {
+				if shown := slices.ContainsFunc(b.mnemonics, re.MatchString); shown == (name == "no-tensor-cores") {
+					t.Errorf("%s is required; shown: %t", re, shown)
+				}
+			}
+			if name == "too-many-registers" && b.registers*1024 <= 64<<10 {
+				t.Errorf("%d registers: a block of 1024 threads can have them", b.registers)
 			}
 		})
-		for _, name := range names {
-			t.Run(arch+" "+name, func(t *testing.T) {
-				t.Parallel()
-				c := byName[name]
-				r, err := im.Render(zooGenome(t, space, name, 7))
-				if c.Verdict == evaluator.Render {
-					if err == nil || !strings.Contains(err.Error(), c.Check) {
-						t.Errorf("rendered with error %v, want one about %q", err, c.Check)
-					}
-					return
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				b := nvccRendered(t.Context(), t, nvcc, arch, r)
-				diagnostic := ""
-				for _, re := range im.Blocking {
-					diagnostic += re.FindString(b.log)
-				}
-				switch {
-				case c.Verdict == evaluator.Compile && name == "missing-entry":
-					if b.err != nil || strings.Contains(b.log, "entry function '"+im.Entry+"'") {
-						t.Errorf("want an object without the entry %s: %v\n%s", im.Entry, b.err, b.log)
-					}
-					return
-				case c.Verdict == evaluator.Compile:
-					if b.err == nil && diagnostic == "" || !strings.Contains(b.log, c.Check) {
-						t.Errorf("want to be refused for %q: %v\n%s", c.Check, b.err, b.log)
-					}
-					return
-				case b.err != nil:
-					t.Fatalf("%v\n%s", b.err, b.log)
-				case diagnostic != "" && !mayEnd(c, evaluator.Compile):
-					t.Errorf("refused by a diagnostic: %s", b.log)
-				}
-				if deep := b.stack > *im.Binary.MaxStack; deep != (name == "large-frame") && !mayEnd(c, evaluator.Inspect) {
-					t.Errorf("%d bytes of stack, the bound is %d", b.stack, *im.Binary.MaxStack)
-				}
-				if spilled := b.spill > *im.Binary.MaxSpill; spilled != (name == "spills") {
-					t.Errorf("%d bytes spilled, the bound is %d", b.spill, *im.Binary.MaxSpill)
-				}
-				for _, re := range r.Require {
-					if shown := slices.ContainsFunc(b.mnemonics, re.MatchString); shown == (name == "no-tensor-cores") {
-						t.Errorf("%s is required; shown: %t", re, shown)
-					}
-				}
-				if name == "too-many-registers" && b.registers*1024 <= 64<<10 {
-					t.Errorf("%d registers: a block of 1024 threads can have them", b.registers)
-				}
-			})
-		}
 	}
 }
 
@@ -247,13 +261,11 @@ func mayEnd(c Case, v evaluator.Verdict) bool {
 	return slices.ContainsFunc(c.outcomes(), func(o Outcome) bool { return o.Verdict == v })
 }
 
-// TestCUDAZooSalt: a salt makes another binary of the same code, and twins are
+// TestCUDAZooSaltLong: a salt makes another binary of the same code, and twins are
 // the same binary.
-func TestCUDAZooSalt(t *testing.T) {
-	nvcc, err := exec.LookPath("nvcc")
-	if err != nil {
-		t.Skip("nvcc is not installed: the salts of the zoo for GPUs were not tried")
-	}
+func TestCUDAZooSaltLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
+	nvcc := findNVCC(t)
 	def, space, _ := loadCUDAZoo(t)
 	code := func(kernel string, salt int) string {
 		t.Helper()
@@ -261,7 +273,7 @@ func TestCUDAZooSalt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := nvccRendered(t.Context(), t, nvcc, "sm_90", r)
+		b := nvccRendered(t.Context(), t, nvcc, r)
 		if b.err != nil || len(b.mnemonics) == 0 {
 			t.Fatalf("%s: %d instructions, %v\n%s", kernel, len(b.mnemonics), b.err, b.log)
 		}
@@ -285,12 +297,12 @@ type built struct {
 	mnemonics               []string
 }
 
-func nvccRendered(ctx context.Context, t *testing.T, nvcc, arch string, r kernels.Rendered) built {
+func nvccRendered(ctx context.Context, t *testing.T, nvcc string, r kernels.Rendered) built {
 	t.Helper()
 	files := maps.Clone(r.Files)
 	files[kernels.HeaderFile] = r.Header
 	files["kernel.cu"] = "#include \"" + kernels.HeaderFile + "\"\n" + r.Source
-	return nvccCompile(ctx, t, nvcc, arch, files, r.Flags)
+	return nvccCompile(ctx, t, nvcc, "sm_90", files, r.Flags)
 }
 
 var (

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"fmt"
-	"math/rand"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -57,7 +56,7 @@ func hopperCompilers(t *testing.T) map[string]hopperCompiler {
 		}
 	}
 	if len(known) == 0 {
-		t.Skip("no compiler here knows sm_90a (scripts/setup-cuda-debian.sh installs one)")
+		t.Fatal("no compiler here knows sm_90a: scripts/setup-cuda-debian.sh installs one")
 	}
 	return known
 }
@@ -75,7 +74,7 @@ func hopperLab(t *testing.T, kit *toolkit, c compiler) *lab {
 	h.Launcher = process.NewLauncher()
 	t.Cleanup(h.Launcher.Close)
 	h.compiler, h.toolkit = c, kit
-	h.gpus = []*gpu{{device: wire.Device{Capability: 90, ThreadsSM: 2048, RegistersSM: 65536, SharedOptin: 227 << 10, DriverString: "none"}}}
+	h.gpus = []*gpu{{device: wire.Device{Capability: 90, SMs: 132, ThreadsSM: 2048, RegistersSM: 65536, SharedOptin: 227 << 10, L2Bytes: 50 << 20, DriverString: "none"}}}
 	h.disasm = kit.disassembler(func(path string) string { return path })
 	h.delayer = h.assemblers(t.Context())[0]
 	if _, ok := h.delayer.(driver); ok {
@@ -128,11 +127,11 @@ func hopperCases(t *testing.T) (names []string, refused map[string]string) {
 	return names, refused
 }
 
-// TestHopperZooCompiles: what ptxas cannot do as asked is in the log of each compiler, and in
+// TestHopperZooCompilesLong: what ptxas cannot do as asked is in the log of each compiler, and in
 // no other; all kernels have the instructions by which racecheck's limits are known, and
 // with delays in them they assemble, and are still what they were.
-func TestHopperZooCompiles(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+func TestHopperZooCompilesLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	names, refused := hopperCases(t)
 	if len(refused) < 3 || len(names) < 8 {
 		t.Fatalf("cases %q, of which the compiler refuses %q", names, refused)
@@ -142,10 +141,6 @@ func TestHopperZooCompiles(t *testing.T) {
 			t.Parallel()
 			h := hopperLab(t, c.kit, c.compiler)
 			for _, name := range names {
-				whole := longtest.All(t) || name == "honest-cluster"
-				if !whole && refused[name] == "" {
-					continue
-				}
 				src := hopperSource(t, name)
 				u := h.unit(src, false)
 				u.arch = "sm_90a"
@@ -166,16 +161,14 @@ func TestHopperZooCompiles(t *testing.T) {
 					t.Fatal(err)
 				}
 				// NVRTC gives PTX beside the code: the same as alone.
-				if delayed := h.delayedUnit(cand); whole && out.PTX != "" {
+				if delayed := h.delayedUnit(cand); out.PTX != "" {
 					if alone, err := c.ptx(t.Context(), delayed); err != nil || !slices.Equal(strings.Fields(alone), strings.Fields(unlined(delayed.known))) {
 						t.Errorf("%s: PTX of %d bytes alone and of %d beside the code are not the same, %v", name, len(alone), len(delayed.known), err)
 					}
-				} else if _, both := c.compiler.(*nvrtc); both && whole {
+				} else if _, both := c.compiler.(*nvrtc); both {
 					t.Errorf("%s: no PTX beside the code", name)
 				}
-				if whole {
-					checkDelays(t, h, cand, []string{"UTMALDG", "SYNCS", "HGMMA"})
-				}
+				checkDelays(t, h, cand, []string{"UTMALDG", "SYNCS", "HGMMA"})
 			}
 		})
 	}
@@ -253,10 +246,10 @@ func checkDelays(t *testing.T, h *lab, c *candidate, want []string) {
 	}
 }
 
-// TestPlantedDelays: the kernels on which delays are tried compile for every device, with
+// TestPlantedDelaysLong: the kernels on which delays are tried compile for every device, with
 // delays in both.
-func TestPlantedDelays(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+func TestPlantedDelaysLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	_, kit, found := compilers(t)
 	for name, c := range found {
 		h := hopperLab(t, kit, c)
@@ -279,84 +272,6 @@ func TestPlantedDelays(t *testing.T) {
 	}
 }
 
-// TestDelaysInBuiltins: delays assemble in what definitions for Hopper render, and in other
-// kernels that have no need of them.
-func TestDelaysInBuiltins(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
-	catalogue, err := kernels.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, samples := []string{"attention", "gemm"}, 1
-	if longtest.All(t) {
-		names, samples = catalogue.Names(), 5
-	}
-	limits := map[string]any{"device_cores": int64(132), "device_max_shared_bytes": int64(227 << 10), "device_capability": int64(90), "device_registers": int64(65536)}
-	for compilerName, c := range hopperCompilers(t) {
-		h := hopperLab(t, c.kit, c.compiler)
-		for _, kernel := range names {
-			d, err := catalogue.Get(kernel)
-			if err != nil {
-				continue // it asks for more than this version knows
-			}
-			d = d.On("cuda")
-			for _, im := range d.Implementations {
-				space, err := d.Space([]*kernels.Implementation{im}, d.Problem.ShapesFor(kernels.Tune)[:1], limits)
-				if err != nil {
-					t.Logf("%s, %s: %v", kernel, im.Name, err)
-					continue
-				}
-				rng := rand.New(rand.NewSource(3))
-				n := samples
-				if compilerName == "nvcc" {
-					n = min(n, 2) // it is slow, and generates code as NVRTC does
-				}
-				for range n {
-					g := space.Random(rng)
-					t.Run(fmt.Sprintf("%s/%s/%s", compilerName, kernel, im.Name), func(t *testing.T) {
-						t.Parallel()
-						src, err := im.Render(g)
-						if err != nil {
-							t.Fatal(err)
-						}
-						u := h.unit(src, false)
-						u.arch, u.plain = "sm_90", true
-						if strings.HasSuffix(im.Target, "a") {
-							u.arch = im.Target
-						}
-						built, err := h.buildDelayed(t.Context(), u, h.delayer, room{})
-						if err != nil {
-							t.Fatalf("%s: %v", g, logOf(err))
-						}
-						t.Logf("%s: %s", g, built.Delays)
-						out, err := h.build(t.Context(), u)
-						if err != nil {
-							t.Fatalf("%s: %v", g, logOf(err))
-						}
-						checkShown(t, h, kernel, out, built)
-						if loss := "Potential Performance Loss"; strings.Contains(built.Log, loss) && !strings.Contains(out.Log, loss) {
-							t.Errorf("%s: with delays alone: %s", g, built.Log)
-						}
-					})
-				}
-			}
-		}
-	}
-}
-
-// checkShown: what machine code has, its PTX shows.
-func checkShown(t *testing.T, h *lab, name string, out compiled, built delayedBuild) {
-	t.Helper()
-	c := &candidate{name: name, out: out, hash: cache.Key(string(out.Cubin)), path: filepath.Join(t.TempDir(), "k.cubin")}
-	if err := os.WriteFile(c.path, out.Cubin, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	counts, _, why, err := h.instructions(t.Context(), c, false)
-	if list := counts.hidden(built.Mnemonics); err != nil || why != "" || len(list) > 0 {
-		t.Errorf("%s: its PTX does not show %s: %s %v", name, list, why, err)
-	}
-}
-
 // TestPtxasFlags: what reaches ptxas of a definition's flags.
 func TestPtxasFlags(t *testing.T) {
 	options, registers := unit{flags: []string{"-O3", "-Xptxas", "-O2,--warn-on-spills", "--ptxas-options=-dlcm=cg", "-maxrregcount", "64", "-DN=3", "-use_fast_math"}}.ptxasFlags()
@@ -365,9 +280,10 @@ func TestPtxasFlags(t *testing.T) {
 	}
 }
 
-// TestDelaysThatDoNotFit: where delays take the registers that a block, or blocks that wait
+// TestDelaysThatDoNotFitLong: where delays take the registers that a block, or blocks that wait
 // for one another, need, the candidate is not launched with them.
-func TestDelaysThatDoNotFit(t *testing.T) {
+func TestDelaysThatDoNotFitLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	_, kit, found := compilers(t)
 	for _, c := range found {
 		h := hopperLab(t, kit, c)
@@ -403,10 +319,10 @@ func TestDelaysThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestUnfollowed: racecheck is trusted with ordinary kernels, and barriers in shared memory
+// TestUnfollowedLong: racecheck is trusted with ordinary kernels, and barriers in shared memory
 // are seen, in machine code and in PTX.
-func TestUnfollowed(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+func TestUnfollowedLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	_, kit, found := compilers(t)
 	for name, c := range found {
 		h := hopperLab(t, kit, c)
@@ -464,10 +380,10 @@ func hiding(start, before string) string {
 `, start, before)
 }
 
-// TestHidingFromDelays: what inline assembly may hold, and ptxas takes, changes nothing of
+// TestHidingFromDelaysLong: what inline assembly may hold, and ptxas takes, changes nothing of
 // where delays are, or refuses the candidate.
-func TestHidingFromDelays(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+func TestHidingFromDelaysLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	for name, c := range hopperCompilers(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -532,10 +448,10 @@ func TestHidingFromDelays(t *testing.T) {
 	}
 }
 
-// TestDelaysInFewerRegisters: delays fit where the kernel does when the assembler may take
+// TestDelaysInFewerRegistersLong: delays fit where the kernel does when the assembler may take
 // no more registers.
-func TestDelaysInFewerRegisters(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+func TestDelaysInFewerRegistersLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	_, kit, found := compilers(t)
 	for _, c := range found {
 		h := hopperLab(t, kit, c)
@@ -556,13 +472,13 @@ func TestDelaysInFewerRegisters(t *testing.T) {
 	}
 }
 
-// TestTrapSeen: inspection sees what stops a context.
-func TestTrapSeen(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+// TestTrapSeenLong: inspection sees what stops a context.
+func TestTrapSeenLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	for name, c := range hopperCompilers(t) {
 		h := hopperLab(t, c.kit, c.compiler)
 		if h.disasm == nil {
-			t.Skip("nothing disassembles here")
+			t.Fatal("nothing disassembles here")
 		}
 		d := &shapeData{shape: kernels.Shape{Name: "tuned"}}
 		h.problem.Tune = []*shapeData{d}

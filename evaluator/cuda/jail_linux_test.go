@@ -15,11 +15,13 @@ import (
 	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 // A source reads no file of the user: neither into a diagnostic nor into what
 // is compiled, and its text cannot command a terminal.
-func TestCompilersAreJailed(t *testing.T) {
+func TestCompilersAreJailedLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	if process.Landlock() == 0 {
 		t.Skip(process.NoLandlock)
 	}
@@ -184,10 +186,14 @@ func TestUnjailedProfiler(t *testing.T) {
 }
 
 // A library is compiled as candidates are: no source of it reads a file of the user.
-func TestFatbin(t *testing.T) {
+func TestFatbinLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
+	if process.Landlock() == 0 {
+		t.Skip(process.NoLandlock)
+	}
 	nvcc, err := exec.LookPath("nvcc")
-	if err != nil || process.Landlock() == 0 {
-		t.Skip("needs nvcc and Landlock")
+	if err != nil {
+		t.Fatalf("nvcc is not installed: scripts/setup-cuda-debian.sh installs it: %v", err)
 	}
 	secret := filepath.Join(t.TempDir(), "secret.h")
 	if err := os.WriteFile(secret, []byte("#error "+backendtest.Secret+"\n"), 0o644); err != nil {

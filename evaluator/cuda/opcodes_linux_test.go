@@ -121,7 +121,7 @@ func disassemblers(tb testing.TB) (all []*disassembler) {
 		}
 	}
 	if len(all) == 0 {
-		tb.Skip("neither cuobjdump nor nvdisasm is here")
+		tb.Fatal("neither cuobjdump nor nvdisasm is here")
 	}
 	return all
 }
@@ -136,9 +136,9 @@ func (d disassembly) stems() map[string]int {
 	return sum
 }
 
-// TestCountingByOpcodes holds both ways of counting equal.
-func TestCountingByOpcodes(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+// TestCountingByOpcodesLong holds both ways of counting equal.
+func TestCountingByOpcodesLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	var err error
 	h := opcodeBench(t, nil)
 	candidates := opcodeCandidates(t, h)
@@ -234,8 +234,9 @@ func TestCountingByOpcodes(t *testing.T) {
 	}
 }
 
-// TestLearningTogether: of binaries with the same instructions that come at once, one is disassembled.
-func TestLearningTogether(t *testing.T) {
+// TestLearningTogetherLong: of binaries with the same instructions that come at once, one is disassembled.
+func TestLearningTogetherLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	h := opcodeBench(t, disassemblers(t)[0])
 	l, _, found := compilers(t)
 	h.Launcher = l

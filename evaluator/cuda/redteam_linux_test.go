@@ -22,12 +22,12 @@ import (
 	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
 // The red team's kernels: evaluator/testdata/redteam-cuda/KINDS.md.
 //
-//	REDTEAM_COMPILE   architectures for TestRedTeamCompiles, separated by commas
 //	REDTEAM_BOMBS=1   judges the group "Bombs", too
 //	REDTEAM_AFTER=1   judges an honest kernel after every case, not only after the
 //	                  group "Left behind" and after faults
@@ -292,25 +292,23 @@ var (
 	redUnbuilt = []string{"asm-breakout", "warning-escapes"}
 )
 
-// TestRedTeamCompiles compiles them all, bombs apart, for the architectures of
-// REDTEAM_COMPILE. What may end at another stage than compile must compile.
-func TestRedTeamCompiles(t *testing.T) {
-	archs := os.Getenv("REDTEAM_COMPILE")
-	if archs == "" {
-		t.Skip("REDTEAM_COMPILE names no architecture")
-	}
+// TestRedTeamCompilesNightly compiles them all, bombs apart. What may end at another stage than compile
+// must compile.
+func TestRedTeamCompilesNightly(t *testing.T) {
+	longtest.Nightly(t, "cuda", "it compiles some hundred kernels")
 	nvcc, err := exec.LookPath("nvcc")
 	if err != nil {
-		t.Skip("nvcc is not installed")
+		t.Fatalf("nvcc is not installed: run scripts/setup-cuda-debian.sh: %v", err)
 	}
 	for _, f := range redFolders(t) {
 		im := f.def.Implementations[0]
-		for _, arch := range strings.Split(archs, ",") {
+		for _, arch := range []string{"sm_80", "sm_90"} {
 			for _, c := range append(f.cases, backendtest.Case{Kernel: "honest", Verdict: evaluator.Correct, Stage: evaluator.StageBenchmark}) {
 				if c.Group == bombs {
 					continue
 				}
 				t.Run(f.name+"/"+arch+"/"+c.Kernel, func(t *testing.T) {
+					t.Parallel()
 					r, err := im.Render(f.genome(t, c.Kernel, 7))
 					if err != nil {
 						t.Fatal(err)

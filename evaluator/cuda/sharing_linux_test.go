@@ -11,13 +11,15 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/share"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
-// TestSharedCubins: a second machine with a cache of its own gets the cubins of candidates, and their
+// TestSharedCubinsLong: a second machine with a cache of its own gets the cubins of candidates, and their
 // builds with delays, with what the compiler told. The harness, the reference and the baseline it
 // compiles, and so does who checks others, and what Triton compiles.
-func TestSharedCubins(t *testing.T) {
+func TestSharedCubinsLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	l, _, found := compilers(t)
 	for name, c := range found {
 		t.Run(name, func(t *testing.T) {
@@ -90,8 +92,9 @@ func TestSharedCubins(t *testing.T) {
 	}
 }
 
-// TestCompilerFiles: what decides the code of a compiler is among the files that are compared.
-func TestCompilerFiles(t *testing.T) {
+// TestCompilerFilesLong: what decides the code of a compiler is among the files that are compared.
+func TestCompilerFilesLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	_, _, found := compilers(t)
 	want := map[string][]string{
 		"nvcc":  {"/nvcc\n", "/nvcc.profile\n", "/cicc\n", "/ptxas\n", "libdevice\n", "/cc1plus\n", "/usr/include\n", "include/c++/"},

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/process"
@@ -78,7 +75,8 @@ extern "C" __global__ void __launch_bounds__(WM * WN * 32) gemm(long M, long N, 
 }
 `
 
-// compilers gives the real compilers that work here.
+// compilers gives the real compilers that work here. Tests that need some are in the long or the
+// nightly set, and fail without.
 func compilers(tb testing.TB) (*process.Launcher, *toolkit, map[string]compiler) {
 	tb.Helper()
 	l := process.NewLauncher()
@@ -103,12 +101,13 @@ func compilers(tb testing.TB) (*process.Launcher, *toolkit, map[string]compiler)
 		tb.Logf("NVRTC is not tried: %v", err)
 	}
 	if len(found) == 0 {
-		tb.Skip("no CUDA compiler here")
+		tb.Fatal("no CUDA compiler works here: scripts/setup-cuda-debian.sh installs some")
 	}
 	return l, t, found
 }
 
-func TestCompilers(t *testing.T) {
+func TestCompilersLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	_, _, found := compilers(t)
 	for name, c := range found {
 		t.Run(name, func(t *testing.T) {
@@ -220,10 +219,9 @@ extern "C" __global__ void asserts(float *x, int n)
 }
 `
 
-// TestTellsTwice: a compiler that keeps what it compiled, without its text, is found
-// out by the second compilation.
-// TestHeapIsSeen: who takes memory of the device's heap is known by its cubin.
-func TestHeapIsSeen(t *testing.T) {
+// TestHeapIsSeenLong: who takes memory of the device's heap is known by its cubin.
+func TestHeapIsSeenLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	_, _, found := compilers(t)
 	const head = "extern \"C\" __global__ void take(int *o) { "
 	for source, want := range map[string]bool{
@@ -249,6 +247,8 @@ func TestHeapIsSeen(t *testing.T) {
 	}
 }
 
+// TestTellsTwice: a compiler that keeps what it compiled, without its text, is found
+// out by the second compilation.
 func TestTellsTwice(t *testing.T) {
 	const log = "ptxas info    : Function properties for trial\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
 	broken := errors.New("broken")
@@ -274,9 +274,10 @@ func TestTellsTwice(t *testing.T) {
 	}
 }
 
-// TestFlavours: a release has no asserts, and a debug flavour has them, and
+// TestFlavoursLong: a release has no asserts, and a debug flavour has them, and
 // information for a debugger, whatever a definition's own flags say.
-func TestFlavours(t *testing.T) {
+func TestFlavoursLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	_, _, found := compilers(t)
 	flags := []string{"-O3", "-Xptxas", "-O3,--warn-on-spills", "-D", "NDEBUG", "--maxrregcount=64", "-use_fast_math"}
 	for name, c := range found {
@@ -312,9 +313,10 @@ func TestFlavours(t *testing.T) {
 	}
 }
 
-// TestRegisterLimit: the gene of conv2d that limits registers reaches the code. A
+// TestRegisterLimitLong: the gene of conv2d that limits registers reaches the code. A
 // compiler that ignores the limit, as it does beside launch bounds, does not say so.
-func TestRegisterLimit(t *testing.T) {
+func TestRegisterLimitLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	_, _, found := compilers(t)
 	catalogue, err := kernels.Open()
 	if err != nil {
@@ -361,12 +363,13 @@ func TestRegisterLimit(t *testing.T) {
 	}
 }
 
-// TestDisassembly counts the instructions of real binaries.
-func TestDisassembly(t *testing.T) {
+// TestDisassemblyLong counts the instructions of real binaries.
+func TestDisassemblyLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	l, kit, found := compilers(t)
 	disasm := kit.disassembler(func(string) string { return "" })
 	if disasm == nil {
-		t.Skip("neither cuobjdump nor nvdisasm is here")
+		t.Fatal("neither cuobjdump nor nvdisasm is here")
 	}
 	for name, c := range found {
 		out, err := c.compile(t.Context(), unit{source: gemmSource, arch: "sm_90"})
@@ -404,13 +407,14 @@ func TestDisassembly(t *testing.T) {
 	}
 }
 
-// TestCompilingChildren: a child that dies costs nothing, one that never
+// TestCompilingChildrenLong: a child that dies costs nothing, one that never
 // answers is ended, and many compile at once.
-func TestCompilingChildren(t *testing.T) {
+func TestCompilingChildrenLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	_, _, found := compilers(t)
 	n, ok := found["nvrtc"].(*nvrtc)
 	if !ok {
-		t.Skip("NVRTC does not work here")
+		t.Fatal("NVRTC does not work here")
 	}
 	killOne(n.idle[0].PID)
 	small := unit{source: "extern \"C\" __global__ void k(int *x) { x[0] = 1; }\n", arch: "sm_80"}
@@ -480,86 +484,6 @@ func BenchmarkCompile(b *testing.B) {
 					}
 				}
 			})
-		})
-	}
-}
-
-// TestBuiltinKernels compiles the harness, and the reference and the baseline
-// of every built-in kernel for GPUs, as a bench does.
-func TestBuiltinKernels(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
-	_, _, found := compilers(t)
-	names := []string{"nvcc", "nvrtc"}
-	if !longtest.All(t) {
-		names = names[1:]
-	}
-	catalogue, err := kernels.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		c, ok := found[name]
-		if !ok {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newLab(&labs.Base{Scratch: t.TempDir()}, Options{CompileWorkers: 2})
-			h.compiler, h.gpus = c, []*gpu{{device: wire.Device{Capability: 90}}}
-			var err error
-			if h.Cache, err = cache.New(t.TempDir(), 0); err != nil {
-				t.Fatal(err)
-			}
-			if err := h.buildTrialHarness(t.Context(), h.gpus[0].device); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := h.build(t.Context(), unit{source: plantedSource, arch: "sm_90"}); err != nil {
-				t.Fatal(logOf(err))
-			}
-			for _, kernel := range catalogue.Names() {
-				d, err := catalogue.Get(kernel)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if d = d.On("cuda"); len(d.Implementations) == 0 {
-					continue
-				}
-				if d.Implementations = slices.DeleteFunc(d.Implementations, func(im *kernels.Implementation) bool {
-					_, err := architecture(im.Target, 90, c.architectures())
-					return err != nil || strings.TrimRight(im.Target, "af") != im.Target // which need a newer toolkit
-				}); len(d.Implementations) == 0 {
-					continue
-				}
-				tune := d.Problem.ShapesFor(kernels.Tune)[:1]
-				plan := evaluator.Plan{Definition: d, Implementations: d.Implementations, Tune: tune, Sanitize: d.Problem.ShapesFor(kernels.Sanitize)[0]}
-				if h.problem, err = newProblem(plan); err != nil {
-					t.Errorf("%s: %v", kernel, err)
-					continue
-				}
-				if err := h.buildHarness(t.Context(), h.gpus[0].device); err != nil {
-					t.Errorf("%s: %v", kernel, err)
-				}
-				for _, im := range d.Implementations {
-					space, err := d.Space([]*kernels.Implementation{im}, tune, nil)
-					if err != nil {
-						t.Logf("%s, %s: %v", kernel, im.Name, err)
-						continue
-					}
-					src, err := im.Render(space.Random(rand.New(rand.NewSource(1))))
-					if err != nil {
-						t.Errorf("%s, %s: %v", kernel, im.Name, err)
-						continue
-					}
-					cand, report, err := h.compile(t.Context(), src, false, false)
-					if err != nil || cand == nil {
-						t.Errorf("%s, %s: %v %+v", kernel, im.Name, err, report)
-						continue
-					}
-					if _, err := h.inspect(t.Context(), cand, slices.Concat(src.Require, im.Binary.Forbid)); err != nil {
-						t.Errorf("%s, %s: %v", kernel, im.Name, err)
-					}
-				}
-			}
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -151,13 +152,14 @@ func tritonUnit(tb testing.TB, arch string) unit {
 	return unit{source: r.Source, triton: r.Triton, arch: arch}
 }
 
-// TestTritonIsAssembled: the real ptxas takes what comes out of Triton with other
+// TestTritonIsAssembledLong: the real ptxas takes what comes out of Triton with other
 // parameters, with lines and with delays, and the code is the same every time.
-func TestTritonIsAssembled(t *testing.T) {
+func TestTritonIsAssembledLong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
 	l, tools, _ := compilers(t)
 	withTriton(t)
 	if tools.ptxas == "" {
-		t.Skip("no ptxas here")
+		t.Fatal("no ptxas is here: scripts/setup-cuda-debian.sh installs it")
 	}
 	c, err := cache.New(t.TempDir(), 0)
 	if err != nil {

@@ -75,6 +75,20 @@ func Nightly(tb testing.TB, part, why string) {
 	}
 }
 
+// CacheVariable names the environment variable of [Cache].
+const CacheVariable = "EVOTUNE_TEST_CACHE"
+
+// Cache gives the folder where tests keep what takes long to compile, each thing under the hash of
+// all that it depends on, so that another test, or a later run, finds it. Where
+// EVOTUNE_TEST_CACHE names none it is a folder of the test's own.
+func Cache(tb testing.TB) string {
+	tb.Helper()
+	if dir := os.Getenv(CacheVariable); dir != "" {
+		return dir
+	}
+	return tb.TempDir()
+}
+
 // Short skips a test under -short, which CI sets for the race detector. Such a test mostly
 // computes or waits; shorter ones run the same concurrent code.
 func Short(tb testing.TB, why string) {
