@@ -119,11 +119,11 @@ func check(j Job) error {
 	case (j.Table != "") != (j.Backend == Replay):
 		return fmt.Errorf("a table and the backend %s go together: the table is %q, the backend %q", Replay, j.Table, j.Backend)
 	case j.Sanitize == SanitizeContenders && j.Table != "":
-		return errors.New("a recorded table has nothing to sanitize: leave out --sanitize contenders")
+		return errors.New("sanitize contenders is not for a recorded table, whose results nothing checks: leave it out")
 	case !j.Sweep:
 		return nil
 	case j.Sanitize == SanitizeContenders:
-		return errors.New("a sweep records the verdict of every genome: leave out --sanitize contenders")
+		return errors.New("sanitize contenders is not for a sweep, which records the verdict of every genome: leave it out")
 	case j.Strategy != "" && j.Strategy != sweepStrategy || j.Finalists > 0 || j.WarmStart > 0 || len(j.Start) > 0:
 		return errors.New("a sweep has no strategy, no finals and no warm start")
 	case j.Budget != Budget{Evaluations: j.Budget.Evaluations}:

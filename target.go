@@ -358,9 +358,25 @@ func (t *Target) Open(ctx context.Context) (Problem, error) {
 	if err != nil {
 		return Problem{}, err
 	}
-	tune, err := t.shapes()
+	plan, err := t.plan()
 	if err != nil {
 		return Problem{}, err
+	}
+	ordeal, err := evaluator.Open(ctx, backend, plan)
+	if b := t.chosen[0].Baseline(); errors.Is(err, evaluator.ErrBaseline) && b.Varies() && strings.HasPrefix(b.Library, "libcudnn") {
+		err = fmt.Errorf("%w; with TUNE_CUDA_CUDNN=none the genome is the baseline", err)
+	}
+	if err != nil {
+		return Problem{}, err
+	}
+	return Problem{Space: space, Evaluator: ordeal}, nil
+}
+
+// plan is what the job has judged.
+func (t *Target) plan() (evaluator.Plan, error) {
+	tune, err := t.shapes()
+	if err != nil {
+		return evaluator.Plan{}, err
 	}
 	plan := evaluator.Plan{
 		Definition: t.definition, Implementations: t.chosen, Tune: tune, Seed: uint64(t.Job.Seed),
@@ -376,14 +392,7 @@ func (t *Target) Open(ctx context.Context) (Problem, error) {
 			plan.Verify = append(plan.Verify, s)
 		}
 	}
-	ordeal, err := evaluator.Open(ctx, backend, plan)
-	if b := t.chosen[0].Baseline(); errors.Is(err, evaluator.ErrBaseline) && b.Varies() && strings.HasPrefix(b.Library, "libcudnn") {
-		err = fmt.Errorf("%w; with TUNE_CUDA_CUDNN=none the genome is the baseline", err)
-	}
-	if err != nil {
-		return Problem{}, err
-	}
-	return Problem{Space: space, Evaluator: ordeal}, nil
+	return plan, nil
 }
 
 // sanitized returns the shapes for the sanitizers: the first that candidates for the

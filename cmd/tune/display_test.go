@@ -80,6 +80,20 @@ func TestSummaryNamesWhatWasNotRun(t *testing.T) {
 	}
 }
 
+// TestSummarySaysWhatWasSanitized: a rate with few sanitized candidates must not pass for one with all.
+func TestSummarySaysWhatWasSanitized(t *testing.T) {
+	for mode, want := range map[evotune.Sanitize]string{
+		evotune.SanitizeAll:        "sanitized: every candidate that matches the reference\n",
+		evotune.SanitizeContenders: "sanitized: contenders only; slower candidates are timed unsanitized\n",
+	} {
+		var b bytes.Buffer
+		(&textPrinter{w: &b}).event(campaign.Event{Finished: &campaign.Finished{Evaluated: 3, Sanitized: mode}})
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%s: the summary lacks %q:\n%s", mode, want, b.String())
+		}
+	}
+}
+
 // TestSummaryNamesASlowBaseline: a speedup beside one is not like others.
 func TestSummaryNamesASlowBaseline(t *testing.T) {
 	for slower, want := range map[float64]bool{0: false, 0.19: true} {

@@ -106,6 +106,25 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestFilterSlower: a candidate that was too slow to be sanitized has a time for the search alone. It is found by
+// its verdict, and has no figures.
+func TestFilterSlower(t *testing.T) {
+	candidates, started := filtered()
+	c := candidates[0]
+	c.Told, c.Proven = &store.Told{Verdict: "slower", Fitness: 0.5, MedianNS: 10, BaselineNS: 20}, false
+	for src, want := range map[string]bool{
+		`verdict == "slower"`: true, `fitness < 1`: false, `speedup > 1`: false, `median_ns > 0`: false, `measured == ""`: true,
+	} {
+		f, err := CompileFilter(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.Match(&c, started); got != want || err != nil {
+			t.Errorf("%s: %t, %v", src, got, err)
+		}
+	}
+}
+
 // TestFilterFaults holds every fault to one line that names the column.
 func TestFilterFaults(t *testing.T) {
 	candidates, started := filtered()

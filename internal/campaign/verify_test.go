@@ -115,6 +115,8 @@ func TestVerify(t *testing.T) {
 		{"slower and faster", finals, correct, []evaluator.Finalist{final(0.58), final(0.4)}, 2, true, "not steady"},
 		{"without finals", Record{Result: correct}, correct, []evaluator.Finalist{final(0.41)}, 1, true, ""},
 		{"wrong now", finals, fails(evaluator.Parity), nil, 0, false, "was correct and is now parity: because"},
+		{"slower, and right", Record{Result: evaluator.Result{Verdict: evaluator.Slower, Fitness: 3}}, correct, nil, 0, true, "did not sanitize it"},
+		{"slower, and wrong", Record{Result: evaluator.Result{Verdict: evaluator.Slower, Fitness: 3}}, fails(evaluator.Sanitizer), nil, 0, false, "was slower and is now sanitizer: because"},
 		{"wrong as it was", Record{Result: fails(evaluator.Parity)}, fails(evaluator.Parity), nil, 0, true, ""},
 		{"crashes in finals", finals, correct, []evaluator.Finalist{{Verdict: evaluator.Launch, Reason: "signal"}}, 1, false, "launch: signal"},
 	} {

@@ -7,6 +7,20 @@ import (
 	"github.com/evotune/evotune/internal/report"
 )
 
+// TestSlowerIsNoWinner: a candidate that nothing sanitized is exported at no level.
+func TestSlowerIsNoWinner(t *testing.T) {
+	w := Winner{Evidence: &report.Evidence{}}
+	w.Evidence.Result = evaluator.Result{Verdict: evaluator.Slower, Steps: []evaluator.Step{
+		{Stage: evaluator.StageParity, Outcome: evaluator.Passed}, {Stage: evaluator.StageSanitize, Outcome: evaluator.NotRun},
+	}}
+	w.Evidence.Summary.Verdict = string(evaluator.Slower)
+	for _, level := range Levels() {
+		if lacks := w.Lacks(level); len(lacks) == 0 || lacks[0] != `its verdict is "slower"` {
+			t.Errorf("for %s it lacks %q", level, lacks)
+		}
+	}
+}
+
 // TestBesideRoutine: whether a vendor's routine was the baseline is told for each shape: a genome may stand in for it at some.
 func TestBesideRoutine(t *testing.T) {
 	said := []evaluator.Evidence{{Check: "parity large"}, {Check: "baseline large", Detail: "cuDNN 9.19.0, best of 4 plans"}}

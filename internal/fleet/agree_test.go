@@ -26,7 +26,10 @@ func (s skewed) Evaluate(ctx context.Context, g string, incumbent float64) (eval
 	r, err := s.Simulated.Evaluate(ctx, g, incumbent)
 	if r.Verdict == evaluator.Correct {
 		if r.Fitness *= s.by(); s.verdict != "" {
-			r.Verdict, r.Fitness, r.Reason = s.verdict, 0, "planted"
+			r.Verdict, r.Reason = s.verdict, "planted"
+		}
+		if s.verdict != "" && s.verdict != evaluator.Slower {
+			r.Fitness = 0
 		}
 	}
 	return r, err
@@ -57,10 +60,11 @@ func hostOf(f *fleettest.Farm, name string) fleet.Status {
 }
 
 // TestDisagreement: a host that alone finds other results than the others is named and drained; the
-// others are not.
+// others are not. Neither is one whose candidates are too slow to be sanitized: that is no other finding.
 func TestDisagreement(t *testing.T) {
 	for name, odd := range map[string]skewed{
 		"slower": {by: func() float64 { return 1.3 }}, "another verdict": {by: func() float64 { return 1 }, verdict: evaluator.Parity},
+		"not sanitized": {by: noise(), verdict: evaluator.Slower},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -81,7 +85,8 @@ func TestDisagreement(t *testing.T) {
 				}
 				for i := range 4 {
 					h := hostOf(f, fmt.Sprint("w", i))
-					if bad := h.State == "drained"; bad != (i == 2) || i == 2 && !strings.Contains(h.Reason, "than two other hosts") && !strings.Contains(h.Reason, "three standard deviations") {
+					odd := i == 2 && odd.verdict != evaluator.Slower
+					if bad := h.State == "drained"; bad != odd || odd && !strings.Contains(h.Reason, "than two other hosts") && !strings.Contains(h.Reason, "three standard deviations") {
 						t.Errorf("w%d is %s: %s, %+v", i, h.State, h.Reason, h.Stats)
 					}
 				}

@@ -114,6 +114,7 @@ func TestBrokenResults(t *testing.T) {
 		{"result": map[string]any{"verdict": "banana", "fitness": 1}},
 		{"result": map[string]any{"verdict": "correct"}},
 		{"result": map[string]any{"verdict": "correct", "fitness": -1}},
+		{"result": map[string]any{"verdict": "slower"}},
 		{"result": map[string]any{"verdict": ""}},
 		{"finals": map[string]any{"entries": []any{}, "winner": 7}},
 		{"error": strings.Repeat("x", 1<<20)},
