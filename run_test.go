@@ -213,8 +213,8 @@ func testFix(t *testing.T, job Job, kinds []store.Kind) {
 		}
 	}
 	earlier := job
-	earlier.ID, earlier.Seed, earlier.Budget = "earlier", 1, Budget{Evaluations: 6}
-	job.ID, job.Seed, job.WarmStart, job.Budget = "campaign", 2, 3, Budget{Evaluations: 6}
+	earlier.ID, earlier.Seed, earlier.Budget = "earlier", 1, Budget{Evaluations: 3}
+	job.ID, job.Seed, job.WarmStart, job.Budget = "campaign", 2, 2, Budget{Evaluations: 4}
 	if len(kinds) == 0 { // it takes no time
 		earlier.Budget.Evaluations, job.Budget.Evaluations = 16, 60
 	}
@@ -353,8 +353,8 @@ func TestCampaignsAtOnce(t *testing.T) {
 func TestCPUCampaignsAtOnceLong(t *testing.T) {
 	longtest.Long(t, "it tunes three kernels on the CPU")
 	s := openStore(t)
-	one := new(Machine)
-	machines, names := []*Machine{one, one, new(Machine)}, []string{"softmax", "rmsnorm", "softmax"}
+	one, another := &Machine{CPU: cpu.Options{Sanitizers: []string{"none"}}}, &Machine{CPU: cpu.Options{Sanitizers: []string{"none"}}}
+	machines, names := []*Machine{one, one, another}, []string{"softmax", "rmsnorm", "softmax"}
 	var group errgroup.Group
 	for i, m := range machines {
 		group.Go(func() error {
@@ -368,8 +368,8 @@ func TestCPUCampaignsAtOnceLong(t *testing.T) {
 					}
 				}
 			}
-			done, err := m.Run(ctx, s, Job{Kernel: names[i], Backend: CPU, Seed: int64(i), WarmStart: -1, Finalists: 1, Budget: Budget{Evaluations: 8}}, o)
-			if err == nil && (done.Complete != (i != 1) || i != 1 && done.Evaluated != 8) {
+			done, err := m.Run(ctx, s, Job{Kernel: names[i], Backend: CPU, Seed: int64(i), WarmStart: -1, Finalists: 1, Budget: Budget{Evaluations: 3}}, o)
+			if err == nil && (done.Complete != (i != 1) || i != 1 && done.Evaluated != 3) {
 				err = fmt.Errorf("%+v", done)
 			}
 			return err

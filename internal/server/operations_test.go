@@ -360,7 +360,7 @@ func TestCPULong(t *testing.T) {
 	longtest.Long(t, "it compiles and measures")
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	var c api.Campaign
-	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "softmax", Backend: "cpu", Finalists: 1, Budget: api.Budget{Evaluations: 8}}, &c, 201)
+	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "softmax", Backend: "cpu", Finalists: 1, Budget: api.Budget{Evaluations: 3}}, &c, 201)
 	c = f.until(c.ID, api.Finished)
 	a := f.begin("/v1/candidates/"+c.Best+"/verify", api.Verify{})
 	b := f.begin("/v1/exports", api.Export{Kernels: []string{"softmax"}, MinEvidence: "parity"})
@@ -389,7 +389,7 @@ func TestCPULong(t *testing.T) {
 	if judged.File != "winner.c" || judged.Verdict != "correct" || strings.Contains(string(j.Result), f.service.ops.dir) {
 		t.Errorf("judge: %s", j.Result)
 	}
-	if sum := fetch[api.Summary](f, "/v1/campaigns/"+c.ID+"/summary"); sum.Evaluated != 8 || sum.DeviceNS != sum.ElapsedNS {
+	if sum := fetch[api.Summary](f, "/v1/campaigns/"+c.ID+"/summary"); sum.Evaluated != 3 || sum.DeviceNS != sum.ElapsedNS {
 		t.Errorf("%+v", sum)
 	}
 }

@@ -147,7 +147,7 @@ func TestSocketPath(t *testing.T) {
 }
 
 // A socket that cannot be made is refused in words.
-func TestSocketTooLong(t *testing.T) {
+func TestLongSocket(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	t.Setenv("TMPDIR", long)
 	if _, err := server.ListenSocket(filepath.Join(long, "s.db")); err == nil || !strings.Contains(err.Error(), "at most 100 work: give the store a shorter path, or set TMPDIR") {
