@@ -149,4 +149,7 @@ func testLostSoon(t *testing.T) {
 	if took < fleet.DefaultLease/2 || took > 35*time.Second {
 		t.Errorf("it took %s", took)
 	}
+	if h := hostOf(f, "lost"); h.State != "lost" {
+		t.Errorf("the silent worker is %s", h.State)
+	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/store"
 )
 
@@ -70,7 +71,7 @@ func serve(t *testing.T, path string, latency time.Duration) *fixture {
 // serveStore starts a service on an open store.
 func serveStore(t *testing.T, s *store.Store, latency time.Duration) *fixture {
 	t.Helper()
-	service, err := New(Options{Store: s, Machine: &evotune.Machine{ReplayLatency: latency}})
+	service, err := New(Options{Store: s, Machine: &evotune.Machine{ReplayLatency: latency, CPU: cpu.Options{Sanitizers: []string{"none"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
