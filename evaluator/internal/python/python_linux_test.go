@@ -18,6 +18,7 @@ import (
 	"github.com/evotune/evotune/evaluator/backendtest"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -165,38 +166,42 @@ def reference(x, total, f, k, R, index):
 
 // Inputs come by name and by type, outputs are doubles, and what the function writes to
 // changes nothing.
-func TestOutputs(t *testing.T) {
-	for _, library := range []string{"numpy", "torch"} {
-		t.Run(library, func(t *testing.T) {
-			p, err := program(t, Options{Interpreter: backendtest.Python(t, library)}, right, library)
-			if err != nil {
-				t.Fatal(err)
+func TestOutputs(t *testing.T) { outputs(t, "numpy") }
+
+func TestOutputsLong(t *testing.T) {
+	longtest.Long(t, "starts PyTorch")
+	outputs(t, "torch")
+}
+
+func outputs(t *testing.T, library string) {
+	t.Helper()
+	p, err := program(t, Options{Interpreter: backendtest.Python(t, library)}, right, library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got, err := ask(t.Context(), p, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []float64{2, 4, 6, 8, 10, 12, 16, 38}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Fatalf("got %v, want %v", got, want)
 			}
-			for range 2 {
-				got, err := ask(t.Context(), p, true)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want := []float64{2, 4, 6, 8, 10, 12, 16, 38}
-				for i := range want {
-					if got[i] != want[i] {
-						t.Fatalf("got %v, want %v", got, want)
-					}
-				}
-			}
-			if tools := p.base.Desc.Tools; len(tools) != 1 || !strings.HasSuffix(tools[0].Version, ", "+library+" "+p.version) || p.Spent() <= 0 {
-				t.Error(tools, p.Spent())
-			}
-			stopped := func() bool {
-				state, err := os.ReadFile("/proc/" + strconv.Itoa(p.child.PID) + "/stat")
-				return err == nil && strings.Contains(string(state), ") T ")
-			}
-			for try := 0; !stopped(); try++ { // the system needs a moment for each thread
-				if time.Sleep(10 * time.Millisecond); try == 6000 {
-					t.Fatal("it does not stand still between calls")
-				}
-			}
-		})
+		}
+	}
+	if tools := p.base.Desc.Tools; len(tools) != 1 || !strings.HasSuffix(tools[0].Version, ", "+library+" "+p.version) || p.Spent() <= 0 {
+		t.Error(tools, p.Spent())
+	}
+	stopped := func() bool {
+		state, err := os.ReadFile("/proc/" + strconv.Itoa(p.child.PID) + "/stat")
+		return err == nil && strings.Contains(string(state), ") T ")
+	}
+	for try := 0; !stopped(); try++ { // the system needs a moment for each thread
+		if time.Sleep(10 * time.Millisecond); try == 6000 {
+			t.Fatal("it does not stand still between calls")
+		}
 	}
 }
 
@@ -220,43 +225,57 @@ func TestReturned(t *testing.T) {
 	}
 }
 
+// A badFile is what is wrong with a file, and the line that says so.
+type badFile struct{ name, text, want string }
+
 // Whatever is wrong with the file is one line that names it and its line.
 func TestBadFiles(t *testing.T) {
-	python := backendtest.Python(t, "numpy")
 	home := t.TempDir()
 	if err := os.WriteFile(home+"/secret", []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ name, text, want string }{
+	badFiles(t, []badFile{
 		{"wrong shape", "\ndef reference(x):\n    return x.T, x.sum(1)\n", `scaled/reference.py:2: reference returns an array of shape [3, 2] for y, whose shape is [2, 3]`},
-		{"no shape", "def reference(x):\n    return x, 1.5\n", `scaled/reference.py:1: reference returns an array of shape [] for total, whose shape is [2]`},
-		{"ragged", "def reference(x):\n    return [[1, 2], [3]], x.sum(1)\n", `scaled/reference.py:1: reference returns a list, which is no array (`},
 		{"complex", "def reference(x):\n    return x * 1j, x.sum(1)\n", `scaled/reference.py:1: reference returns an array of complex128 for y: return an array of float64`},
-		{"text", "def reference(x):\n    return 'x', x.sum(1)\n", `scaled/reference.py:1: reference returns an array of <U1 for y: return an array of float64`},
 		{"NaN", "def reference(x):\n    x[1, 1] = float('nan')\n    return x, x.sum(1)\n", `scaled/reference.py:1: reference returns nan as element 4 of y: every element must be finite`},
-		{"infinite", "def reference(x):\n    return x, x.sum(1) / 0.\n", `scaled/reference.py:1: reference returns inf as element 0 of total: every element must be finite`},
 		{"nothing", "def reference(x):\n    pass\n", `scaled/reference.py:1: reference returns nothing: return y, total`},
-		{"one for two", "def reference(x):\n    return x\n", `scaled/reference.py:1: reference returns one value: the outputs are y, total`},
-		{"three for two", "def reference(x):\n    return x, x, x\n", `scaled/reference.py:1: reference returns 3 values: the outputs are y, total`},
 		{"other names", "def reference(x):\n    return {'Y': x}\n", `scaled/reference.py:1: reference returns a dict with Y: the outputs are y, total`},
 		{"raises", "import math\ndef helper(x):\n    return math.sqrt(-1)\n\ndef reference(x):\n    return helper(x)\n", `scaled/reference.py:3: ValueError: math domain error`},
-		{"raises in a library", "import numpy as np\n\ndef reference(x):\n    return np.zeros(3) + np.zeros(4)\n", `scaled/reference.py:4: ValueError: operands could not be broadcast together with shapes (3,) (4,)`},
-		{"several lines", "def reference(x):\n    raise ValueError('one\\ntwo')\n", `scaled/reference.py:2: ValueError: one`},
 		{"syntax", "def reference(x):\n    return )\n", `scaled/reference.py:2: SyntaxError: unmatched ')'`},
-		{"at import", "\nimport no_such_module\n", `scaled/reference.py:2: ModuleNotFoundError: No module named 'no_such_module'`},
-		{"exits", "import sys\ndef reference(x):\n    sys.exit(3)\n", `scaled/reference.py:3: SystemExit: 3`},
 		{"exits at once", "import os\ndef reference(x):\n    os._exit(3)\n", `scaled/reference.py:2: it ended the interpreter (status 3)`},
 		{"crashes", "import ctypes\ndef reference(x):\n    ctypes.string_at(0)\n", `scaled/reference.py:3: it crashed the interpreter (SIGSEGV)`},
-		{"killed", "import os, signal\ndef reference(x):\n    os.kill(os.getpid(), signal.SIGKILL)\n", `scaled/reference.py:2: the system killed it, as it does where no memory is left: compute in smaller parts`},
 		{"not defined", "def other(x):\n    return x\n", `scaled/reference.py: it does not define reference: correct the entry, or define it`},
 		{"unknown parameter", "def reference(X):\n    return X, X.sum(1)\n", `scaled/reference.py:1: reference has the parameter X, which nothing has as its name: there are C, R, f, k, x, index, total`},
-		{"output as parameter", "def reference(x, y):\n    return x, x.sum(1)\n", `scaled/reference.py:1: reference has the parameter y, which is an output: remove it, and return the output`},
 		{"random", "import numpy as np\nrng = np.random.default_rng()\ndef reference(x):\n    return x, rng.random(2)\n", `scaled/reference.py:3: reference differs between two runs on the same inputs: element 0 of total is `},
-		{"random when loaded", "import numpy as np\nw = np.random.random(2)\ndef reference(x):\n    return x, w\n", `scaled/reference.py:3: reference differs between two runs on the same inputs: element 0 of total is `},
 		{"network", "import socket\ndef reference(x):\n    socket.create_connection(('127.0.0.1', 80))\n", `scaled/reference.py:3: PermissionError: [Errno 13] Permission denied`},
 		{"files of the user", "def reference(x):\n    open('" + home + "/secret')\n", `scaled/reference.py:2: PermissionError: [Errno 13] Permission denied: '` + home + "/secret'"},
+	})
+}
+
+func TestBadFilesLong(t *testing.T) {
+	longtest.Long(t, "starts Python many times")
+	badFiles(t, []badFile{
+		{"no shape", "def reference(x):\n    return x, 1.5\n", `scaled/reference.py:1: reference returns an array of shape [] for total, whose shape is [2]`},
+		{"ragged", "def reference(x):\n    return [[1, 2], [3]], x.sum(1)\n", `scaled/reference.py:1: reference returns a list, which is no array (`},
+		{"text", "def reference(x):\n    return 'x', x.sum(1)\n", `scaled/reference.py:1: reference returns an array of <U1 for y: return an array of float64`},
+		{"infinite", "def reference(x):\n    return x, x.sum(1) / 0.\n", `scaled/reference.py:1: reference returns inf as element 0 of total: every element must be finite`},
+		{"one for two", "def reference(x):\n    return x\n", `scaled/reference.py:1: reference returns one value: the outputs are y, total`},
+		{"three for two", "def reference(x):\n    return x, x, x\n", `scaled/reference.py:1: reference returns 3 values: the outputs are y, total`},
+		{"raises in a library", "import numpy as np\n\ndef reference(x):\n    return np.zeros(3) + np.zeros(4)\n", `scaled/reference.py:4: ValueError: operands could not be broadcast together with shapes (3,) (4,)`},
+		{"several lines", "def reference(x):\n    raise ValueError('one\\ntwo')\n", `scaled/reference.py:2: ValueError: one`},
+		{"at import", "\nimport no_such_module\n", `scaled/reference.py:2: ModuleNotFoundError: No module named 'no_such_module'`},
+		{"exits", "import sys\ndef reference(x):\n    sys.exit(3)\n", `scaled/reference.py:3: SystemExit: 3`},
+		{"killed", "import os, signal\ndef reference(x):\n    os.kill(os.getpid(), signal.SIGKILL)\n", `scaled/reference.py:2: the system killed it, as it does where no memory is left: compute in smaller parts`},
+		{"output as parameter", "def reference(x, y):\n    return x, x.sum(1)\n", `scaled/reference.py:1: reference has the parameter y, which is an output: remove it, and return the output`},
+		{"random when loaded", "import numpy as np\nw = np.random.random(2)\ndef reference(x):\n    return x, w\n", `scaled/reference.py:3: reference differs between two runs on the same inputs: element 0 of total is `},
 		{"processes outside", "import os\ndef reference(x):\n    os.kill(os.getppid(), 0)\n    return x, x.sum(1)\n", `scaled/reference.py:3: PermissionError: [Errno 1] Operation not permitted`},
-	} {
+	})
+}
+
+func badFiles(t *testing.T, list []badFile) {
+	t.Helper()
+	python := backendtest.Python(t, "numpy")
+	for _, c := range list {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := program(t, Options{Interpreter: python}, c.text, "numpy")
 			if err != nil {
@@ -273,43 +292,46 @@ func TestBadFiles(t *testing.T) {
 
 // One that hangs is killed, and says where it was; the next call starts anew.
 func TestHang(t *testing.T) {
-	for name, body := range map[string]string{
-		"loops": "while True: pass", "sleeps": "__import__('time').sleep(1000)", "ignores": "exec('while True:\\n try:\\n  while True: pass\\n except BaseException: pass')",
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, err := program(t, Options{Interpreter: backendtest.Python(t, "numpy")}, "def reference(x):\n    if x[0, 0] == 1:\n        "+body+"\n", "numpy")
-			if err != nil {
-				t.Fatal(err)
-			}
-			times := 1
-			if name == "loops" {
-				times = 2 // in a new process
-			}
-			usual := p.options.Timeout
-			for range times {
-				p.options.Timeout = usual
-				if err := p.start(t.Context()); err != nil { // the import may take long on a busy machine
-					t.Fatal(err)
-				}
-				p.options.Timeout = time.Second
-				_, err := ask(t.Context(), p, false)
-				if want := `scaled/reference.py:3: no answer within 1s: it hangs, or is too slow for this shape`; err == nil || err.Error() != want {
-					t.Errorf("got  %v\nwant %s", err, want)
-				}
-			}
-		})
+	hang(t, "while True: pass", 2)
+}
+
+func TestHangLong(t *testing.T) {
+	longtest.Long(t, "waits")
+	hang(t, "__import__('time').sleep(1000)", 1)
+	hang(t, "exec('while True:\\n try:\\n  while True: pass\\n except BaseException: pass')", 1)
+}
+
+func hang(t *testing.T, body string, times int) {
+	t.Helper()
+	p, err := program(t, Options{Interpreter: backendtest.Python(t, "numpy")}, "def reference(x):\n    if x[0, 0] == 1:\n        "+body+"\n", "numpy")
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Run("canceled", func(t *testing.T) {
-		p, err := program(t, Options{Interpreter: backendtest.Python(t, "numpy")}, "import time\ndef reference(x):\n    time.sleep(1000)\n", "numpy")
-		if err != nil {
+	usual := p.options.Timeout
+	for range times {
+		p.options.Timeout = usual
+		if err := p.start(t.Context()); err != nil { // the import may take long on a busy machine
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		if _, err := ask(ctx, p, false); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+		p.options.Timeout = time.Second
+		_, err := ask(t.Context(), p, false)
+		if want := `scaled/reference.py:3: no answer within 1s: it hangs, or is too slow for this shape`; err == nil || err.Error() != want {
+			t.Errorf("%s: got  %v\nwant %s", body, err, want)
 		}
-	})
+	}
+}
+
+// A call that is canceled ends.
+func TestCanceled(t *testing.T) {
+	p, err := program(t, Options{Interpreter: backendtest.Python(t, "numpy")}, "import time\ndef reference(x):\n    time.sleep(1000)\n", "numpy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := ask(ctx, p, false); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
 }
 
 // One that eats memory is refused it, at its line.
