@@ -1,7 +1,6 @@
 package evaluator
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -33,19 +32,20 @@ func TestContenders(t *testing.T) {
 		verdict   Verdict
 		order     string
 		fitness   float64
+		first     int // pairs of a correct candidate that decide
 	}{
 		{name: "all", ns: 300e3, incumbent: 0.8, all: true, verdict: Correct, order: usual, fitness: 3},
 		{name: "no incumbent", ns: 300e3, verdict: Correct, order: usual, fitness: 3},
 		{name: "slower", ns: 300e3, incumbent: 0.8, verdict: Slower, order: slower, fitness: 3},
-		{name: "faster", ns: 80e3, incumbent: 0.9, verdict: Correct, order: contender, fitness: 0.8},
-		{name: "exactly a quarter", ns: 125e3, incumbent: 1, verdict: Correct, order: contender, fitness: 1.25},
+		{name: "faster", ns: 80e3, incumbent: 0.9, verdict: Correct, order: contender, fitness: 0.8, first: 1},
+		{name: "exactly a quarter", ns: 125e3, incumbent: 1, verdict: Correct, order: contender, fitness: 1.25, first: 1},
 		{name: "a little more", ns: 126.5e3, incumbent: 1, verdict: Slower, order: slower, fitness: 1.265},
 		{
-			name: "one reading is fast", ns: 300e3, incumbent: 0.8, verdict: Correct, order: contender, fitness: 0.8,
+			name: "one reading is fast", ns: 300e3, incumbent: 0.8, verdict: Correct, order: contender, fitness: 0.8, first: 2,
 			change: func(_ *scriptedLab, a *actor) {
 				n := 0
 				a.claims = func(r Reading, _ float64, _ *rand.Rand) Reading {
-					if n++; n == 3 { // after the one that sizes a batch, and a reading
+					if n++; n == 3 { // after the first reading, and two calls that size batches
 						a.ns = 80e3
 					}
 					return r
@@ -84,7 +84,7 @@ func TestContenders(t *testing.T) {
 			},
 		},
 		{
-			name: "slow at one of two shapes", ns: 200e3, incumbent: 0.9, shapes: true, verdict: Correct, order: contender, fitness: 1,
+			name: "slow at one of two shapes", ns: 200e3, incumbent: 0.9, shapes: true, verdict: Correct, order: contender, fitness: 1, first: 6,
 			change: func(l *scriptedLab, _ *actor) { l.baseline["wide"] = &actor{ns: 400e3, threads: 1} },
 		},
 		{
@@ -152,6 +152,11 @@ func TestContenders(t *testing.T) {
 			if (c.verdict == Sanitizer) != (r.Stage == StageSanitize) || c.verdict == Sanitizer && r.Timings != nil {
 				t.Errorf("%s in the stage %s, with %d timings", r.Verdict, r.Stage, len(r.Timings))
 			}
+			if c.verdict == Infrastructure {
+				if b, _ := r.Step(StageBenchmark); b.Evidence[0].Check != "first readings" || b.Evidence[0].Outcome != NotRun {
+					t.Errorf("readings that do not count: %+v", b.Evidence[0])
+				}
+			}
 			if seen := map[Stage]bool{}; true { // one step for each stage
 				for _, s := range r.Steps {
 					if seen[s.Stage] {
@@ -165,8 +170,8 @@ func TestContenders(t *testing.T) {
 				if len(b.Evidence) < 2 || b.Evidence[0].Check != "first readings" || len(r.Timings) != len(p.Tune) || r.Timings[0].Stopped == "" {
 					t.Errorf("the benchmark: %+v", b)
 				}
-				if n := len(r.Timings[0].SamplesNS); l.asked != len(p.Tune)*firstReadings+sum(r.Timings) {
-					t.Errorf("%d pairs were taken, and %d samples count: %s", l.asked, n, fmt.Sprint(l.log))
+				if first := l.asked - sum(r.Timings); first != c.first {
+					t.Errorf("%d first pairs, want %d: %q", first, c.first, l.log)
 				}
 			}
 		})

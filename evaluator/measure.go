@@ -583,22 +583,26 @@ func (j *judge) Benchmark(ctx context.Context, a Artifact, incumbent float64) ([
 }
 
 // FirstReadings implements stages. A candidate is slower if every one of them says so, by the same
-// rule that ends a benchmark early. Where too few count, it is a contender, and the benchmark decides.
+// rule that ends a benchmark early; at a single shape the first that does not ends them. Where too few
+// count, it is a contender, and the benchmark decides.
 //
 // The session ends before the sanitizers run, since it has the device to itself. The benchmark of a
 // contender starts afresh: readings that decided whether it goes on would make it look faster than
 // it is.
 func (j *judge) FirstReadings(ctx context.Context, a Artifact, incumbent float64) ([]Timing, Outcome, error) {
+	limit := farBehind * incumbent
 	timings, out, err := j.benchmark(ctx, ForTiming, a, func(ctx context.Context, s Session, t *tally) (Timing, Outcome, error) {
-		for range mostFirst {
-			if err := j.sample(ctx, s, t, firstReadings, "", incumbent); err != nil {
+		for tries := 0; tries < mostFirst && len(t.pairs) < mostFirst; tries++ {
+			if err := j.sample(ctx, s, t, min(j.rules.ask, firstReadings), "", incumbent); err != nil {
 				return Timing{}, Outcome{}, err
 			}
 			if out := j.judgeAfter(t); out.Verdict != "" {
 				return t.timing(stopLimit, 0), out, nil
 			}
-			if c := t.count(); len(c.samples) >= firstReadings && c.chance() >= doubt && !c.early() {
-				return t.timing(stopSlower, 0), Outcome{}, nil
+			c, first := t.count(), t.timing(stopSlower, 0)
+			contends := len(j.plan.Tune) == 1 && len(c.samples) > 0 && slices.Min(first.Ratios()) <= limit
+			if contends || len(c.samples) >= firstReadings && c.chance() >= doubt && !c.early() {
+				return first, Outcome{}, nil
 			}
 		}
 		return t.timing(stopUnsettled, 0), Outcome{}, nil
@@ -612,7 +616,7 @@ func (j *judge) FirstReadings(ctx context.Context, a Artifact, incumbent float64
 			least = append(least, slices.Min(t.Ratios()))
 		}
 	}
-	e := Evidence{Check: "first readings", Outcome: Passed, Value: GeometricMean(least), Limit: farBehind * incumbent, Detail: "times the baseline's time: sanitized before any further reading"}
+	e := Evidence{Check: "first readings", Outcome: Passed, Value: GeometricMean(least), Limit: limit, Detail: "times the baseline's time: sanitized before any further reading"}
 	switch {
 	case len(least) < len(j.plan.Tune):
 		e = Evidence{Check: e.Check, Outcome: NotRun, Detail: "too few count to say that it is slower than the best: sanitized before any further reading"}

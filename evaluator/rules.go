@@ -111,9 +111,9 @@ const (
 	// sampling to be cut short; at one of several shapes it may make up for more.
 	slower, slowerShape = 1.1, 1.5
 	// firstReadings is how many pairs decide whether a candidate is a contender (see
-	// [Plan.Contenders]), mostFirst how often as many are taken until so many count, and
+	// [Plan.Contenders]), mostFirst how many are taken until so many count, and
 	// farBehind how many times as long as the incumbent a contender may take.
-	firstReadings, mostFirst = 3, 3
+	firstReadings, mostFirst = 3, 9
 	farBehind                = 1.25
 	// precise is the relative half width of the confidence interval at which
 	// sampling ends.

@@ -133,3 +133,38 @@ func TestContenders(t *testing.T) {
 		t.Errorf("another mode: %v", err)
 	}
 }
+
+// TestSlowerIsNeverBest: whatever time a slower candidate has, it is not the best, and nothing has to beat it.
+func TestSlowerIsNeverBest(t *testing.T) {
+	cfg := config(40)
+	cfg.Finalists = -1 // else they name the best
+	p := problem(t, 0)
+	seen := map[string]float64{}
+	p.Evaluator = &pinned{Evaluator: quickest{p.Evaluator}, incumbents: seen}
+	log := &memory{}
+	f, err := campaign.Run(t.Context(), p, cfg, campaign.Options{Workers: 4, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Best == nil || f.Best.Speedup > 1e5 || f.Verdicts[evaluator.Slower] == 0 {
+		t.Errorf("the best is %v of %v", f.Best, f.Verdicts)
+	}
+	for g, incumbent := range seen {
+		if incumbent == tooQuick {
+			t.Errorf("%s had to beat a slower candidate", g)
+		}
+	}
+}
+
+const tooQuick = 1e-6
+
+// quickest gives every candidate with an incumbent the verdict slower and an impossible time.
+type quickest struct{ evaluator.Evaluator }
+
+func (e quickest) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (evaluator.Result, error) {
+	r, err := e.Evaluator.Evaluate(ctx, g, incumbent)
+	if incumbent > 0 && r.Verdict == evaluator.Correct {
+		r.Verdict, r.Fitness, r.Reason = evaluator.Slower, tooQuick, "slower"
+	}
+	return r, err
+}
