@@ -12,11 +12,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 // TestWrittenFiles: what evotune writes of a candidate says of itself all that a judge
 // has to know: of every implementation of every built-in kernel, and of the zoos.
-func TestWrittenFiles(t *testing.T) {
+func TestWrittenFiles(t *testing.T) { writtenFiles(t, 1, 6) }
+
+func TestWrittenFilesLong(t *testing.T) {
+	longtest.Long(t, "it renders and reads a thousand files")
+	writtenFiles(t, 2, 20)
+}
+
+func writtenFiles(t *testing.T, seed int64, genomes int) {
+	t.Helper()
 	zoos := os.DirFS("../evaluator/testdata")
 	var all []*Definition
 	builtin, err := fs.Glob(Builtin(), "*/kernel.toml")
@@ -37,7 +47,7 @@ func TestWrittenFiles(t *testing.T) {
 		}
 		all = append(all, d)
 	}
-	rng := rand.New(rand.NewSource(1))
+	rng := rand.New(rand.NewSource(seed))
 	dir := t.TempDir()
 	for _, d := range all {
 		for _, im := range d.Implementations {
@@ -46,7 +56,7 @@ func TestWrittenFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 20 {
+			for range genomes {
 				g := space.Random(rng)
 				if k, ok := g.Get("KERNEL"); ok && k.String() == "missing-key" {
 					continue

@@ -22,8 +22,16 @@ func lint(d *kernels.Definition, n int) []string {
 }
 
 // What is delivered must be clean: the built-in kernels and the scaffolds.
-func TestLintClean(t *testing.T) {
-	longtest.Short(t, "computes for long")
+func TestLintClean(t *testing.T) { lintDelivered(t, 15) }
+
+func TestLintCleanLong(t *testing.T) {
+	longtest.Long(t, "it renders thousands of candidates")
+	lintDelivered(t, 100)
+}
+
+// lintDelivered looks at that many random genomes of each.
+func lintDelivered(t *testing.T, genomes int) {
+	t.Helper()
 	cat, err := kernels.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +56,7 @@ func TestLintClean(t *testing.T) {
 		defs = append(defs, d)
 	}
 	for _, d := range defs {
-		if diff := cmp.Diff([]string{}, lint(d, 50)); diff != "" {
+		if diff := cmp.Diff([]string{}, lint(d, genomes)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", d.Name, diff)
 		}
 	}

@@ -223,7 +223,6 @@ func inPython(t *testing.T, definition, text string) *kernels.Definition {
 // A reference in Python takes the place of one in C: without one in CUDA the worker gets
 // what it gives, and otherwise the one in CUDA is held against it.
 func TestReferenceInPython(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
 	o := fakeOptions(t)
 	o.Python = backendtest.Python(t, "numpy")
 	bare := inPython(t, bareText(t), "def reference(x, w):\n    return 2 * x + w\n")
@@ -247,6 +246,25 @@ func TestReferenceInPython(t *testing.T) {
 			}
 		}
 	})
+	t.Run("missing", func(t *testing.T) {
+		o := o
+		o.Python = "no-such-python"
+		b, err := New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.open(t.Context(), planOf(bare))
+		if want := "kernel fake: fake/reference.py: there is no Python, no-such-python: "; !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	})
+}
+
+// Two references are held against each other, and one that fails says where.
+func TestReferenceInPythonLong(t *testing.T) {
+	longtest.Long(t, "it starts Python some twenty times")
+	o := fakeOptions(t)
+	o.Python = backendtest.Python(t, "numpy")
 	t.Run("beside one in CUDA", func(t *testing.T) {
 		h, _ := openFakePlan(t, o, planOf(inPython(t, fakeKernel, "def reference(x):\n    return 2 * x\n")))
 		if h.hostKey != "" || h.python == nil || h.python.Spent() <= 0 {
@@ -280,23 +298,11 @@ func TestReferenceInPython(t *testing.T) {
 			}
 		})
 	}
-	t.Run("missing", func(t *testing.T) {
-		o := o
-		o.Python = "no-such-python"
-		b, err := New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = b.open(t.Context(), planOf(bare))
-		if want := "kernel fake: fake/reference.py: there is no Python, no-such-python: "; !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
-	})
 }
 
 // Inputs from Python reach the worker in a file, and the reference as the worker has them.
-func TestInputsInPython(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+func TestInputsInPythonLong(t *testing.T) {
+	longtest.Long(t, "it starts Python some twenty times")
 	o := fakeOptions(t)
 	o.Python = backendtest.Python(t, "numpy")
 	text := strings.Replace(bareText(t), "[\"N\"]\ndata = \"normal(0,1)\"\n\n[[problem.buffer]]\nname = \"y\"", "[\"N\"]\ndata = \"python(make_w)\"\n\n[[problem.buffer]]\nname = \"y\"", 1)

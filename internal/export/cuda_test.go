@@ -3,7 +3,6 @@ package export
 import (
 	"bytes"
 	"debug/elf"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand"
@@ -47,17 +46,23 @@ func cudaKernels(t *testing.T) []*kernels.Definition {
 	return list
 }
 
-// A kernel for GPUs with an input that a function in Python makes is not called on other contents.
-func TestNotRunOnGPU(t *testing.T) {
+// cudaKernel is a built-in kernel for GPUs.
+func cudaKernel(t *testing.T, name string) *kernels.Definition {
+	t.Helper()
 	cat, err := kernels.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := cat.Get("softmax")
+	d, err := cat.Get(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d = d.On("cuda")
+	return d.On("cuda")
+}
+
+// A kernel for GPUs with an input that a function in Python makes is not called on other contents.
+func TestNotRunOnGPU(t *testing.T) {
+	d := cudaKernel(t, "softmax")
 	w := cudaWinner(t, d, d.Implementations[0], d.Problem.ShapesFor(kernels.Tune)[0], rand.New(rand.NewSource(1)))
 	p := w.Rendered.Implementation.Problem()
 	before := p.Buffers
@@ -200,18 +205,15 @@ func TestGeometryInC(t *testing.T) {
 
 // TestCUDAExport looks at what a library for GPUs has in it.
 func TestCUDAExport(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
 	winners := cudaWinners(t, 1)
 	files, err := Export(winners, Options{Lang: CUDA, By: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.Reverse(winners)
-	again, err := Export(winners, Options{Lang: CUDA, By: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !maps.EqualFunc(files, again, bytes.Equal) {
+	few := slices.Clone(winners[:5])
+	forth := mustExport(t, few, Options{Lang: CUDA, By: "test"})
+	slices.Reverse(few)
+	if back := mustExport(t, few, Options{Lang: CUDA, By: "test"}); !maps.EqualFunc(forth, back, bytes.Equal) {
 		t.Error("the order of the winners shows in the files")
 	}
 	for _, w := range winners {
@@ -244,15 +246,13 @@ func TestCUDAExport(t *testing.T) {
 			t.Errorf("%s lacks %q", name, text)
 		}
 	}
+	t.Run("Python", func(t *testing.T) { compilePython(t, files) })
 }
 
 // TestCUDAWithoutReference: a kernel that has no reference in CUDA is exported; the library's
 // check says that it compared two calls.
 func TestCUDAWithoutReference(t *testing.T) {
-	list := cudaKernels(t)
-	d := list[slices.IndexFunc(list, func(d *kernels.Definition) bool { return d.Name == "softmax" })]
-	d.Implementations[0].Problem().DeviceReference = nil
-	w := cudaWinner(t, d, d.Implementations[0], d.Problem.ShapesFor(kernels.Tune)[0], rand.New(rand.NewSource(1)))
+	w := withoutReference(t)
 	files, err := Export([]*Winner{w}, Options{Lang: CUDA, By: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -261,19 +261,22 @@ func TestCUDAWithoutReference(t *testing.T) {
 	if files["test/reference_softmax.cu"] != nil || strings.Contains(string(files["CMakeLists.txt"]), "reference_softmax") || !strings.Contains(check, `evo_again("softmax"`) || strings.Contains(check, "double_") {
 		t.Errorf("the check of a kernel without a reference in CUDA:\n%s", check)
 	}
-	longtest.Skip(t, "it compiles a library")
-	nvcc, err := findNVCC("", nil)
-	if err != nil {
-		t.Skip(err)
-	}
-	buildCUDA(t, filepath.Join(t.TempDir(), "library"), []*Winner{w}, nvcc, false)
+}
+
+// withoutReference is a winner of a kernel that has no reference in CUDA.
+func withoutReference(t *testing.T) *Winner {
+	t.Helper()
+	d := cudaKernel(t, "softmax")
+	d.Implementations[0].Problem().DeviceReference = nil
+	return cudaWinner(t, d, d.Implementations[0], d.Problem.ShapesFor(kernels.Tune)[0], rand.New(rand.NewSource(1)))
 }
 
 func TestCUDAExportRefuses(t *testing.T) {
 	broken := func(change func(w *Winner)) []*Winner {
-		w := cudaWinners(t, 1)[:1]
-		change(w[0])
-		return w
+		d := cudaKernel(t, "softmax")
+		w := cudaWinner(t, d, d.Implementations[0], d.Problem.ShapesFor(kernels.Tune)[0], rand.New(rand.NewSource(1)))
+		change(w)
+		return []*Winner{w}
 	}
 	for _, c := range []struct {
 		name    string
@@ -294,29 +297,50 @@ func TestCUDAExportRefuses(t *testing.T) {
 	}
 }
 
-var cudaOut = flag.String("cuda.out", "", "build libraries with all kernels for GPUs, in a new folder of this name, by nvcc")
+// builtLong are the kernels, of both kinds, of which the long set builds libraries.
+var builtLong = []string{"reduce", "rope-kv", "softmax", "spread"}
 
-// TestCUDALibrariesBuild builds what is exported of every implementation and every
-// baseline, both ways, without a warning: what is for several devices by the usual nvcc,
-// which may be an older one, the rest by one that knows sm_90a. It takes minutes.
-func TestCUDALibrariesBuild(t *testing.T) {
-	if *cudaOut == "" {
-		t.Skip("it takes minutes: ask for it with -cuda.out DIR")
-	}
+// TestCUDALibrariesBuildLong builds what is exported of a few kernels, and of their baselines, both ways,
+// without a warning: what is for several devices by the usual nvcc, which may be an older
+// one, the rest by one that knows sm_90a. TestCUDAExport exports all.
+func TestCUDALibrariesBuildLong(t *testing.T) {
+	longtest.Long(t, "it builds libraries for GPUs")
+	buildLibraries(t, func(w *Winner) bool {
+		return slices.Contains(builtLong, w.Rendered.Implementation.Definition().Name)
+	}, withoutReference(t))
+}
+
+// TestCUDALibrariesBuildNightly builds what is exported of the others.
+func TestCUDALibrariesBuildNightly(t *testing.T) {
+	longtest.Nightly(t, "cuda", "it builds every kernel for GPUs into libraries")
+	buildLibraries(t, func(w *Winner) bool {
+		return !slices.Contains(builtLong, w.Rendered.Implementation.Definition().Name)
+	}, nil)
+}
+
+// buildLibraries builds libraries with the winners of some kernels. One without a reference is in one of its own.
+func buildLibraries(t *testing.T, has func(*Winner) bool, bare *Winner) {
+	t.Helper()
 	usual, exact := bothKinds(t, 3)
+	others := func(w *Winner) bool { return !has(w) }
+	usual, exact = slices.DeleteFunc(usual, others), slices.DeleteFunc(exact, others)
 	nvcc, err := findNVCC("", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, build := range map[string]func(t *testing.T, dir string){
+	ways := map[string]func(t *testing.T, dir string){
 		"sources":        func(t *testing.T, dir string) { buildCUDA(t, dir, usual, nvcc, false) },
 		"embedded":       func(t *testing.T, dir string) { buildCUDA(t, dir, usual, nvcc, true) },
 		"embedded-exact": func(t *testing.T, dir string) { buildCUDA(t, dir, exact, newerNVCC(t), true) },
 		"sources-exact":  func(t *testing.T, dir string) { compileCUDASources(t, dir, exact, newerNVCC(t)) },
-	} {
+	}
+	if bare != nil {
+		ways["without a reference"] = func(t *testing.T, dir string) { buildCUDA(t, dir, []*Winner{bare}, nvcc, false) }
+	}
+	for name, build := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			build(t, filepath.Join(*cudaOut, name))
+			build(t, filepath.Join(t.TempDir(), "library"))
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -105,7 +106,8 @@ genome = { U = 1 }
 	return d
 }
 
-func TestOddKernels(t *testing.T) {
+func TestOddKernelsLong(t *testing.T) {
+	longtest.Long(t, "it builds a library, and a program in Go")
 	files := mustExport(t, []*Winner{winnerFrom(t, odd(t, "2-map"), "c0ffee", 1), winnerFrom(t, odd(t, "map"), "beef", 2)}, toC)
 	dir := build(t, files)
 	check(t, dir, files)

@@ -256,16 +256,12 @@ func TestTorchFinals(t *testing.T) {
 	}
 }
 
-// TestTorchPython compiles the Python of a package.
-func TestTorchPython(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+// compilePython compiles the Python of a package.
+func compilePython(t *testing.T, files map[string][]byte) {
+	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("python3 is not installed: nothing was compiled")
-	}
-	files, err := Export(cudaWinners(t, 2), Options{Lang: CUDA, By: "test"})
-	if err != nil {
-		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	writeFiles(t, dir, files)
@@ -423,9 +419,8 @@ const torchRows = "import torch\n\n\ndef rows(M, NNZ, step, seed):\n    inner = 
 // Integers, arrays and scalars, come to a reference as in campaigns, also where it is the formula of an operator. An
 // input that a function in Python makes is made by it where it is in the library; else nothing
 // calls the kernel on other contents.
-func TestTorchReference(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
-	longtest.Skip(t, "it compiles PyTorch's headers")
+func TestTorchReferenceLong(t *testing.T) {
+	longtest.Long(t, "it compiles PyTorch's headers")
 	python := torchPython(t)
 	dir := t.TempDir()
 	winners := []*Winner{
@@ -491,7 +486,7 @@ except RuntimeError as e:
 	}
 }
 
-// torchPython is a Python that has PyTorch.
+// torchPython is a Python that has PyTorch, for tests of the long set.
 func torchPython(t *testing.T) string {
 	t.Helper()
 	for _, p := range []string{"python3", "/usr/bin/python3"} {
@@ -499,14 +494,14 @@ func torchPython(t *testing.T) string {
 			return p
 		}
 	}
-	t.Skip("no python3 has torch (apt-get install python3-torch libtorch-dev ninja-build): PyTorch was not called")
+	t.Fatal("no python3 has torch: apt-get install python3-torch libtorch-dev ninja-build")
 	return ""
 }
 
-// TestTorchFormulas holds what PyTorch computes built-in kernels with against their references,
+// TestTorchFormulasLong holds what PyTorch computes built-in kernels with against their references,
 // which say what the kernels compute.
-func TestTorchFormulas(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
+func TestTorchFormulasLong(t *testing.T) {
+	longtest.Long(t, "it starts PyTorch")
 	python := torchPython(t)
 	cat, err := kernels.Open()
 	if err != nil {
@@ -607,13 +602,12 @@ func winnerWith(t *testing.T, d *kernels.Definition, shape, candidate, u string)
 	return nil
 }
 
-var torchOut = flag.String("torch.out", "", "TestTorchOperators: the folder to write its library to and to keep it in")
+var torchOut = flag.String("torch.out", "", "TestTorchOperatorsLong: the folder to write its library to and to keep it in")
 
-// TestTorchOperators builds a library for processors with its operators and runs its tests,
+// TestTorchOperatorsLong builds a library for processors with its operators and runs its tests,
 // and others, in PyTorch.
-func TestTorchOperators(t *testing.T) {
-	longtest.Short(t, "waits for compilers")
-	longtest.Skip(t, "it compiles PyTorch's headers")
+func TestTorchOperatorsLong(t *testing.T) {
+	longtest.Long(t, "it compiles PyTorch's headers")
 	python := torchPython(t)
 	var winners []*Winner
 	for i, name := range []string{"attention", "conv2d", "rmsnorm", "sgemm", "softmax", "rmsnorm-residual"} {

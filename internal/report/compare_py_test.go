@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/kernels"
 )
@@ -55,13 +56,14 @@ func TestComparePyReadsTensorMaps(t *testing.T) {
 // The references of compare.py give what those of the kernels give, for every output, and its
 // inputs are what the definitions ask for; PyTorch's operators compute the same, as far as the
 // PyTorch that is here has them.
-func TestComparePyComputes(t *testing.T) {
+func TestComparePyComputesLong(t *testing.T) {
+	longtest.Long(t, "it starts PyTorch")
 	i := slices.IndexFunc([]string{"python3", "/usr/bin/python3"}, func(p string) bool {
 		return exec.CommandContext(t.Context(), p, "-c", "import torch").Run() == nil
 	})
 	gcc, err := exec.LookPath("gcc")
 	if i < 0 || err != nil {
-		t.Skip("no python3 with torch, or no gcc (apt-get install gcc python3-torch): PyTorch was not called")
+		t.Fatal("there is no python3 with torch, or no gcc: apt-get install gcc python3-torch")
 	}
 	for _, f := range []string{"../../bench/pytorch/compare.py", "testdata/compare_test.py"} { // so that go test knows when they change
 		if _, err := os.ReadFile(f); err != nil {
