@@ -61,6 +61,7 @@ import (
 	"github.com/evotune/evotune/internal/ask"
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/export"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
@@ -154,6 +155,9 @@ type (
 	// without a valid one), the counts of verdicts, what ended the search, and
 	// whether the campaign is Complete or can be resumed.
 	Finished = campaign.Finished
+	// Phases are the parts of a campaign's wall time, over all resumptions: preparation,
+	// search and finals.
+	Phases = record.Phases
 	// Best is the best candidate of a campaign, with its speedup over the baseline.
 	Best = campaign.Best
 )

@@ -442,8 +442,8 @@ type FamilyOutcome struct {
 }
 
 // Run works on a family until its budget is spent, or o.Drain is closed. It continues where the
-// last Run stopped, whatever ended it. A part of a time budget is reserved for finals, which are
-// never cut short, and for comparisons. No comparison begins when the time
+// last Run stopped, whatever ended it. A part of a time budget is reserved for finals and for
+// comparisons. Finals that don't fit their share of it end early. No comparison begins when the time
 // is over: the next Run makes those. Tell is called after every part.
 func (f *Family) Run(ctx context.Context, s *store.Store, o Options, tell func(FamilyRound)) (out FamilyOutcome, err error) {
 	r := familyRun{Family: f, s: s, o: o, tell: tell, begun: time.Now()}
@@ -551,7 +551,6 @@ func (r *familyRun) search(ctx context.Context) (bool, error) {
 	budget := r.Plan.Budget
 	kept := finalsTime * time.Duration(r.size()+len(r.Plan.Tuned)+len(r.Plan.Between))
 	budget.Time = max(budget.Time-kept, time.Duration(float64(budget.Time)*searchShare))
-	lost := time.Duration(0) // spent on preparing
 	for !r.drained(ctx) {
 		members := make([]campaign.Member, r.size())
 		for i := range members {
@@ -560,15 +559,10 @@ func (r *familyRun) search(ctx context.Context) (bool, error) {
 				return false, err
 			}
 		}
-		if slices.ContainsFunc(members, r.searched) {
-			return true, nil
-		}
-		part, more := campaign.NextPart(members, r.order, budget, lost)
+		part, more := campaign.NextPart(members, r.order, budget)
 		if !more {
 			return true, nil
 		}
-		before := time.Now()
-		was := members[part.Member].Spent
 		fin, err := r.part(ctx, o, part)
 		if err != nil {
 			return false, err
@@ -577,18 +571,9 @@ func (r *familyRun) search(ctx context.Context) (bool, error) {
 			return false, nil // interrupted
 		}
 		fin.Reason = strings.TrimPrefix(fin.Reason, campaign.SearchedBy)
-		lost += time.Since(before) - (fin.Elapsed - was)
 		r.told(FamilyRound{Phase: "search", Shape: r.shapeName(part.Member), More: part.More, Why: part.Why, Finished: fin})
 	}
 	return false, nil
-}
-
-// searched says that finals began under the family's time, or under more. The time for preparing
-// the rounds is not in the log: without this check a family would find some time left whenever it
-// is continued.
-func (r *familyRun) searched(m campaign.Member) bool {
-	t := r.Plan.Budget.Time
-	return t > 0 && m.Budget.Evaluations > 0 && m.Budget.Time >= t
 }
 
 func (r *familyRun) told(round FamilyRound) {
@@ -639,13 +624,39 @@ func (r *familyRun) finals(ctx context.Context) (bool, error) {
 		if r.drained(ctx) {
 			return false, nil
 		}
-		fin, err := r.machine.Resume(ctx, r.s, c.ID, Budget{Evaluations: max(1, c.Evaluated), Time: r.Plan.Budget.Time}, r.o)
+		budget := Budget{Evaluations: max(1, c.Evaluated)}
+		if budget.Time, err = r.finalsShare(i, len(r.order)-n); err != nil {
+			return false, err
+		}
+		fin, err := r.machine.Resume(ctx, r.s, c.ID, budget, r.o)
 		if err != nil || !fin.Complete {
 			return false, err
 		}
 		r.told(FamilyRound{Phase: "finals", Shape: r.shapeName(i), Why: fmt.Sprintf("%d of %d", n+1, len(r.order)), Finished: fin})
 	}
 	return true, nil
+}
+
+// finalsShare is the time for a member with its finals, when those of so many members and all
+// comparisons are still to come: an equal share of what is left, but not less than finals are kept
+// free. It is 0 where the family's budget is not a time.
+func (r *familyRun) finalsShare(member, waiting int) (time.Duration, error) {
+	left := r.Plan.Budget.Time
+	if left == 0 {
+		return 0, nil
+	}
+	own := time.Duration(0)
+	for i := range r.size() {
+		m, err := campaign.ReadMember(r.s.Events(r.member(i), 0))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return 0, err
+		}
+		left -= m.Spent
+		if i == member {
+			own = m.Spent
+		}
+	}
+	return own + max(finalsTime, left/time.Duration(waiting+len(r.Plan.Tuned)+len(r.Plan.Between))), nil
 }
 
 // compare compares winners of the family at the shapes between tuned ones, and at tuned ones where

@@ -21,7 +21,7 @@ const (
 
 // The values that zero fields of a Job stand for.
 const (
-	DefaultTime      = 3 * time.Minute
+	DefaultTime      = 2 * time.Minute
 	DefaultWindow    = campaign.DefaultWindow
 	DefaultGPUWindow = 32 // compilers and sanitizers work ahead of a GPU
 	DefaultFinalists = campaign.DefaultFinalists
@@ -78,10 +78,11 @@ type (
 	//     and [Target.Fix] fills in. Empty and not nil means none.
 	//     The strategy "random", the backend Replay and sweeps use none of the definition's.
 	//   - Arch is the processor architecture that the search runs on, which a campaign records.
-	//   - Budget ends the search. Zero means DefaultTime; for a sweep, no limit.
+	//   - Budget ends the campaign. Zero means a Time of DefaultTime; for a sweep, no limit.
 	Job = record.Job
 	// A Budget combines limits. The first that is reached ends the search, and a zero
-	// field sets no limit: Evaluations, Time (wall time over all resumptions), Target (a
+	// field sets no limit: Evaluations, Time (wall time of the whole campaign over all
+	// resumptions: the search ends so that the finals end in time), Target (a
 	// speedup over the baseline), Patience (evaluations without a new best), and MaxCost
 	// with CostPerHour.
 	Budget = record.Budget

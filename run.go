@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/replay"
@@ -147,6 +148,7 @@ func lastRun(s *store.Store, id string) (store.Campaign, Budget, error) {
 // [Machine.Continue] or [Machine.ContinueSweep] made it from. The targets of FileTarget and of
 // Recorded are refused with an ErrInput.
 func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, error) {
+	begun := time.Now()
 	cfg, err := t.Fix(ctx, s)
 	if err != nil {
 		return Finished{}, err
@@ -162,10 +164,11 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 	}
 	var p Problem
 	if o.Fleet != nil {
+		begun = time.Time{} // waiting for a worker is not preparing
 		o.Workers = campaign.WithDefaults(cfg).Window
 		p, err = t.openOn(ctx, s, past, cfg, &o)
 	} else {
-		if t.search, err = searches(cfg.Budget, past); err != nil {
+		if t.search, err = searches(cfg.Budget, past, o.searchOnly); err != nil {
 			return Finished{}, err
 		}
 		p, err = t.Open(ctx)
@@ -185,7 +188,7 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 		o.Ready(workers, p.Evaluator)
 	}
 	run := campaign.Options{
-		Workers: workers, Remote: o.Fleet != nil, Past: past, Drain: o.Drain, Budgets: o.Budgets, Listen: o.Listen, OnStage: o.OnStage, SearchOnly: o.searchOnly,
+		Workers: workers, Remote: o.Fleet != nil, Begun: begun, Past: past, Drain: o.Drain, Budgets: o.Budgets, Listen: o.Listen, OnStage: o.OnStage, SearchOnly: o.searchOnly,
 	}
 	if s != nil {
 		run.Log = s
@@ -198,7 +201,7 @@ const few = 8
 
 // searches says that more than a few candidates are left of a budget. Where a campaign goes on for
 // its finals alone, to start workers for a search costs more than they can save.
-func searches(b Budget, past []store.Event) (bool, error) {
+func searches(b Budget, past []store.Event, searchOnly bool) (bool, error) {
 	done, err := campaign.ReadMember(func(yield func(store.Event, error) bool) {
 		for _, e := range past {
 			if !yield(e, nil) {
@@ -206,7 +209,11 @@ func searches(b Budget, past []store.Event) (bool, error) {
 			}
 		}
 	})
-	over := b.Time > 0 && done.Spent >= b.Time
+	spent := done.Spent
+	if searchOnly {
+		spent = done.Searched
+	}
+	over := b.Time > 0 && spent >= b.Time
 	return !over && (b.Evaluations == 0 || b.Evaluations-done.Evaluated > few), err
 }
 

@@ -74,7 +74,7 @@ func TestSearches(t *testing.T) {
 		{Budget{Time: time.Hour}, past, true},
 		{Budget{Time: time.Nanosecond}, past, false},
 	} {
-		if got, err := searches(c.budget, c.past); err != nil || got != c.want {
+		if got, err := searches(c.budget, c.past, false); err != nil || got != c.want {
 			t.Errorf("%+v after %d events: %v (%v)", c.budget, len(c.past), got, err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestSearches(t *testing.T) {
 // TestResumable: a campaign goes on only on its device and against its baseline, which depends on what is installed.
 func TestResumable(t *testing.T) {
 	then := evaluator.Description{Baseline: "attention of libcudnn.so 9.19.0", Device: evaluator.Device{Name: "H200", Fingerprint: "a"}}
-	started, err := record.NewStarted(record.Job{}, then, 1)
+	started, err := record.NewStarted(record.Job{}, then, 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

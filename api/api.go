@@ -57,7 +57,7 @@ type Submission struct {
 	Window          int      `json:"window,omitempty" minimum:"0" doc:"Proposals in flight. 0: the default."`
 	Finalists       int      `json:"finalists,omitempty" minimum:"-1" doc:"How many are measured again at the end. 0: the default. -1: no finals."`
 	Sanitize        string   `json:"sanitize,omitempty" enum:"all,contenders" doc:"Which candidates that passed parity are sanitized. contenders: not those whose first readings are far slower than the best. Default: all."`
-	Budget          Budget   `json:"budget,omitzero" doc:"What ends the search. Default: three minutes."`
+	Budget          Budget   `json:"budget,omitzero" doc:"What ends the search. Default: two minutes in all."`
 	Device          string   `json:"device,omitempty" doc:"The UUID of a GPU of the service, or fleet for the devices of workers; fleet:NAME for those with this in their name. Default: any of the service or, where it has none, of workers."`
 	Workers         int      `json:"workers,omitempty" minimum:"0" maximum:"1000" doc:"Workers of the fleet at once, at most. 0: four."`
 	Priority        int      `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"The larger is run first. Default: 0."`

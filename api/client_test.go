@@ -211,7 +211,10 @@ func text(t *testing.T, e evotune.Event) string {
 	}
 	if f := e.Finished; f != nil {
 		more = fmt.Sprint(f.Reason, f.Complete)
-		f.PerMinute = 0
+		f.PerMinute, f.Phases = 0, evotune.Phases{}
+	}
+	if s := e.Started; s != nil {
+		s.Prepared = 0
 	}
 	b, err := json.Marshal(e)
 	if err != nil {

@@ -63,11 +63,13 @@ type Outcome struct {
 	Verdicts  map[evaluator.Verdict]int `json:"verdicts"`
 	Best      *Best                     `json:"best"` // nil when no candidate is valid
 	// PerMinute is the rate of evaluations since the campaign began or was resumed,
-	// excluding the finals.
+	// excluding preparation and the finals.
 	PerMinute float64          `json:"per_minute,omitempty"`
 	Sanitized evotune.Sanitize `json:"sanitized,omitempty" doc:"Which candidates that passed parity were sanitized: all, or contenders."`
 	Reason    string           `json:"reason"`
 	ElapsedNS time.Duration    `json:"elapsed_ns"`
+	// Phases are the parts of ElapsedNS.
+	Phases record.Phases `json:"phases"`
 }
 
 // Best is the best candidate of an ended campaign.

@@ -208,7 +208,7 @@ func (f *follower) evaluated(e Event) (*evotune.Evaluated, error) {
 // progress summarizes the campaign.
 func (f *follower) progress(at time.Time) evotune.Progress {
 	ran := at.Sub(f.begun) - f.paused
-	p := evotune.Progress{Verdicts: maps.Clone(f.verdicts), Best: f.best, Elapsed: f.started.Spent + ran, Remaining: -1}
+	p := evotune.Progress{Verdicts: maps.Clone(f.verdicts), Best: f.best, Elapsed: f.started.Spent + f.started.Prepared + ran, Remaining: -1}
 	for _, n := range f.verdicts {
 		p.Evaluated += n
 	}
@@ -231,7 +231,7 @@ func (f *follower) finished(e Event) (*evotune.Finished, error) {
 	}
 	out := &evotune.Finished{
 		Campaign: told.Campaign, Evaluated: told.Evaluated, Verdicts: told.Verdicts, PerMinute: told.PerMinute,
-		Sanitized: told.Sanitized, Reason: told.Reason, Complete: e.Kind == "finished", Elapsed: told.ElapsedNS,
+		Sanitized: told.Sanitized, Reason: told.Reason, Complete: e.Kind == "finished", Elapsed: told.ElapsedNS, Phases: told.Phases,
 	}
 	if s := f.status; s != nil && s.Progress != nil && s.Progress.Usage != nil {
 		u := *s.Progress.Usage

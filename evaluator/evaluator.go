@@ -2,6 +2,8 @@ package evaluator
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/evotune/evotune/genome"
@@ -88,7 +90,9 @@ type Evaluator interface {
 	Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (Result, error)
 	// Finals measures the finalists again in fresh processes, interleaved and
 	// in random order, and tests the winner against runner-up and baseline.
-	// The finalists come best first. At least one is required.
+	// The finalists come best first. At least one is required. If the context has an
+	// [End], they end by then, with as many of the finalists as there is time for: the
+	// others have the verdict Infrastructure and [TimeOver] in their reason.
 	Finals(ctx context.Context, finalists []genome.Genome) (Finals, error)
 	// Close ends every process that the evaluator holds.
 	Close() error
@@ -308,8 +312,45 @@ type Finals struct {
 	// was only one finalist.
 	VsBaseline *Comparison `json:"vs_baseline,omitempty"`
 	VsRunnerUp *Comparison `json:"vs_runner_up,omitempty"`
+	// Early is set when the time was over before the finals were complete.
+	Early *Early `json:"early,omitempty"`
 	// Host names the worker that ran them, as in Result.
 	Host string `json:"host,omitempty"`
+}
+
+// Early says what finals lack that ended because their time was over.
+type Early struct {
+	// Sets is how many sets of processes took part, of Of. In each, every finalist is
+	// measured some times.
+	Sets int `json:"sets"`
+	Of   int `json:"of"`
+	// Unseparated indexes the entries whose times may equal the winner's, for all that
+	// these finals show; Baseline says the same of the baseline.
+	Unseparated []int `json:"unseparated,omitempty"`
+	Baseline    bool  `json:"baseline,omitempty"`
+}
+
+// EndedEarly says in one line what finals that ended early do not show; empty for others. Name
+// names the finalist with an index.
+func (f *Finals) EndedEarly(name func(i int) string) string {
+	if f.Early == nil {
+		return ""
+	}
+	text := fmt.Sprintf("the time was over after %d of %d sets of processes", f.Early.Sets, f.Early.Of)
+	if f.Winner < 0 {
+		return text + ": no finalist won"
+	}
+	var others []string
+	for _, i := range f.Early.Unseparated {
+		others = append(others, name(i))
+	}
+	if f.Early.Baseline {
+		others = append(others, "the baseline")
+	}
+	if len(others) == 0 {
+		return text
+	}
+	return fmt.Sprintf("%s: they do not separate %s from %s", text, name(f.Winner), strings.Join(others, ", "))
 }
 
 // A Finalist is one candidate of the finals.

@@ -1,11 +1,13 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/evotune/evotune/kernels"
@@ -30,37 +32,69 @@ func (c *contender) lose(o Outcome) {
 // other. In each set every contender is timed at every shape: once in each round, in
 // random order, beside the baseline. A contender that seems impossible,
 // or was disturbed so much that its time is unknown, is timed once more alone.
-func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]Finalist, error) {
+//
+// If the context has an end, only as many contenders take part as there is time for, the first
+// first, and only as many sets. What is left of the checks when the time is over is left out, and
+// with it the contender.
+func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]Finalist, *Early, error) {
 	entries := make([]Finalist, len(bins))
 	all := make([]*contender, len(bins))
 	for i, a := range bins {
 		all[i] = &contender{Artifact: a, entry: &entries[i], tallies: map[string]*tally{}}
 	}
-	if err := j.duel(ctx, all); err != nil {
-		return nil, err
+	var early *Early
+	end, limited := EndOf(ctx)
+	whole := ctx
+	if limited {
+		early = &Early{Of: j.rules.processes}
+		for _, c := range all[j.room(len(all), time.Until(end.By)):] {
+			c.leave("")
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, end.Last, errOver)
+		defer cancel()
+	}
+	sets, err := j.duel(ctx, all)
+	if over(ctx, whole) {
+		err = nil
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	for _, c := range all {
+		if sets == 0 && !c.out() {
+			c.leave("")
+		}
 		if c.out() {
 			continue
 		}
-		o, err := j.settle(ctx, c, false)
+		o, err := j.settle(whole, c, sets, false)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if o.Verdict == Implausible || o.Verdict == Infrastructure {
-			if _, err := j.lab.Peaks(ctx, true); err != nil {
-				return nil, err
+			if limited && time.Now().Add(j.took.set(1)*time.Duration(j.rules.processes)).After(end.By) {
+				c.leave(o.Reason) // nothing is decided by one measurement
+				continue
+			}
+			if _, err := j.lab.Peaks(whole, true); err != nil {
+				return nil, nil, err
 			}
 			first := Evidence{Check: "first measurement", Outcome: Failed, Detail: o.Reason}
 			c.tallies = map[string]*tally{}
-			if err := j.duel(ctx, []*contender{c}); err != nil {
-				return nil, err
+			again, err := j.duel(ctx, []*contender{c})
+			if over(ctx, whole) {
+				c.leave(o.Reason)
+				continue
+			}
+			if err != nil {
+				return nil, nil, err
 			}
 			if c.out() {
 				continue
 			}
-			if o, err = j.settle(ctx, c, true); err != nil {
-				return nil, err
+			if o, err = j.settle(whole, c, again, true); err != nil {
+				return nil, nil, err
 			}
 			if o.Verdict == "" {
 				first.Outcome, first.Detail = Passed, "not so when measured again alone: "+first.Detail
@@ -73,55 +107,178 @@ func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]Finalist, error) {
 			c.entry.Timings, c.entry.HeldOut = nil, nil
 		}
 	}
-	if err := j.sanitizeFinalists(ctx, all); err != nil {
-		return nil, err
-	}
-	return entries, j.profile(ctx, all)
-}
-
-// sanitizeFinalists launches the remaining contenders under every tool at the sanitize
-// shapes that the search left out, and removes those with a finding. So the winner has
-// been checked at every shape that the definition asks for.
-func (j *judge) sanitizeFinalists(ctx context.Context, all []*contender) error {
+	// The best first: when the time is over, those that were not checked cannot win.
+	slices.SortStableFunc(all, func(a, b *contender) int { return cmp.Compare(fitness(a.entry.Timings), fitness(b.entry.Timings)) })
 	for _, c := range all {
-		shapes := j.unsearched(c.Artifact)
-		if c.out() || len(shapes) == 0 {
+		if c.out() {
 			continue
 		}
-		out, err := j.launches(ctx, c.Artifact, shapes)
-		// A retry does not repeat the measurements.
-		for try := 0; err != nil && ctx.Err() == nil && try < infrastructureRetries && !errors.Is(err, ErrClosed); try++ {
-			out, err = j.launches(ctx, c.Artifact, shapes)
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		err := j.checkFinalist(ctx, c)
+		if over(ctx, whole) {
+			c.leave("the sanitizers")
+			continue
 		}
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		for i := range out.Evidence {
-			out.Evidence[i].Detail = strings.TrimSuffix("in finals: "+out.Evidence[i].Detail, ": ")
+	}
+	if early != nil {
+		early.Sets = sets
+		left := func(e Finalist) bool { return strings.HasPrefix(e.Reason, TimeOver) }
+		if sets == j.rules.processes && !slices.ContainsFunc(entries, left) {
+			early = nil
 		}
-		c.entry.Evidence = append(c.entry.Evidence, out.Evidence...)
-		if out.Verdict != "" {
-			c.lose(out)
-			c.entry.Timings, c.entry.HeldOut = nil, nil
-			continue
-		}
-		ran := func(e Evidence) bool { return e.Outcome == Passed }
-		if slices.ContainsFunc(out.Evidence, ran) {
-			c.entry.Evidence = append(c.entry.Evidence, Evidence{
-				Check: SanitizeShapes, Outcome: Passed, Detail: fmt.Sprintf("%s in the search, %s in finals", j.searchedAt(c.Artifact), shapeNames(shapes)),
-			})
-		}
+	}
+	return entries, early, nil
+}
+
+// TimeOver begins the reason of a finalist that was not measured, or not wholly checked,
+// because the time was over.
+const TimeOver = "not run: the time was over"
+
+// errOver ends what still runs when the time of finals is over.
+var errOver = errors.New("the time of the finals is over")
+
+// over says that the time of finals ended ctx, and nobody else did.
+func over(ctx, whole context.Context) bool { return ctx.Err() != nil && whole.Err() == nil }
+
+// leave takes a contender out because the time is over; what says why the time was needed.
+func (c *contender) leave(what string) {
+	if c.out() {
+		return
+	}
+	c.entry.Verdict, c.entry.Reason = Infrastructure, TimeOver
+	if what != "" {
+		c.entry.Reason += ": " + what
+	}
+	c.entry.Timings, c.entry.HeldOut = nil, nil
+}
+
+// leastSets is how many sets of processes there should be time for: with fewer finalists rather
+// than with fewer sets, of which one separates nothing.
+const leastSets = 3
+
+// room is how many of n contenders there is time for. At least two take part, where there are two:
+// the search's best reading may be its luckiest.
+func (j *judge) room(n int, left time.Duration) int {
+	sets := min(leastSets, j.rules.processes)
+	for n > 2 && j.took.finals(n, sets) > left {
+		n--
+	}
+	return n
+}
+
+// A spending is what measurements took until now, from which the next ones' time is
+// estimated.
+type spending struct {
+	rules *rules
+	// tuned is how many shapes are tuned for, checked at how many finals launch a finalist
+	// under tools.
+	tuned, checked int
+
+	mu       sync.Mutex
+	shapes   []time.Duration // of one candidate at a tuned shape, in the search
+	sets     []time.Duration // of processes in finals, divided by the number of contenders
+	launches []time.Duration // of a candidate under all tools, at one shape
+}
+
+func (s *spending) note(list *[]time.Duration, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*list = append((*list)[max(0, len(*list)-recent+1):], took)
+}
+
+// recent is how many of the newest measurements an estimate is made from.
+const recent = 64
+
+// usual is the upper quartile: a machine that is busy now and then takes longer.
+func usual(list []time.Duration) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[len(sorted)*3/4]
+}
+
+// heldOutToo is how many times as long as at the tuned shapes a set of finals takes at the
+// held-out ones too, which the search does not time: 1.4 times for the built-in sgemm.
+const heldOutToo = 1.5
+
+// known says that something was measured from which a set's time is estimated.
+func (s *spending) known() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.shapes)+len(s.sets) > 0
+}
+
+// set estimates what a set of processes of n contenders takes.
+func (s *spending) set(n int) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := usual(s.sets)
+	if len(s.sets) == 0 {
+		one = time.Duration(heldOutToo * float64(s.tuned) * float64(usual(s.shapes)))
+	}
+	return max(s.rules.leastSet, time.Duration(n)*one)
+}
+
+// finals estimates what finals of n contenders take.
+func (s *spending) finals(n, sets int) time.Duration {
+	d := time.Duration(sets) * s.set(n)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return d + time.Duration(n*s.checked)*usual(s.launches)
+}
+
+// checkFinalist launches a contender under the tools at the remaining shapes, and profiles it.
+func (j *judge) checkFinalist(ctx context.Context, c *contender) error {
+	if err := j.sanitizeFinalist(ctx, c); err != nil || c.out() {
+		return err
+	}
+	return j.profile(ctx, c)
+}
+
+// sanitizeFinalist launches a contender under every tool at the sanitize shapes that the
+// search left out, and removes it if there is a finding. So the winner has been checked at
+// every shape that the definition asks for.
+func (j *judge) sanitizeFinalist(ctx context.Context, c *contender) error {
+	shapes := j.unsearched(c.Artifact)
+	if len(shapes) == 0 {
+		return nil
+	}
+	out, err := j.launches(ctx, c.Artifact, shapes)
+	// A retry does not repeat the measurements.
+	for try := 0; err != nil && ctx.Err() == nil && try < infrastructureRetries && !errors.Is(err, ErrClosed); try++ {
+		out, err = j.launches(ctx, c.Artifact, shapes)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	for i := range out.Evidence {
+		out.Evidence[i].Detail = strings.TrimSuffix("in finals: "+out.Evidence[i].Detail, ": ")
+	}
+	c.entry.Evidence = append(c.entry.Evidence, out.Evidence...)
+	if out.Verdict != "" {
+		c.lose(out)
+		c.entry.Timings, c.entry.HeldOut = nil, nil
+		return nil
+	}
+	ran := func(e Evidence) bool { return e.Outcome == Passed }
+	if slices.ContainsFunc(out.Evidence, ran) {
+		c.entry.Evidence = append(c.entry.Evidence, Evidence{
+			Check: SanitizeShapes, Outcome: Passed, Detail: fmt.Sprintf("%s in the search, %s in finals", j.searchedAt(c.Artifact), shapeNames(shapes)),
+		})
 	}
 	return nil
 }
 
 // settle judges the readings of a contender and makes its timings. The outcome
 // has a verdict when a timing is not credible. Again says that this is the
-// second measurement.
-func (j *judge) settle(ctx context.Context, c *contender, again bool) (Outcome, error) {
+// second measurement, sets how many sets of processes took part.
+func (j *judge) settle(ctx context.Context, c *contender, sets int, again bool) (Outcome, error) {
 	c.entry.Timings, c.entry.HeldOut = nil, nil
 	var edges []Evidence
 	for _, shape := range slices.Concat(j.plan.Tune, j.plan.Verify) {
@@ -130,7 +287,7 @@ func (j *judge) settle(ctx context.Context, c *contender, again bool) (Outcome, 
 		case t == nil && j.tuned[shape.Name]:
 			reason := "time " + shape.Name + ": the processes of the finals ended before anything was measured"
 			return Outcome{Verdict: Infrastructure, Reason: reason, Disturbed: reason}, nil
-		case t == nil || !j.tuned[shape.Name] && !t.everySet(j.rules.processes):
+		case t == nil || !j.tuned[shape.Name] && !t.everySet(sets):
 			continue // too short to be measured, in some set of processes at least
 		}
 		n := t.count()
@@ -165,43 +322,47 @@ func (j *judge) settle(ctx context.Context, c *contender, again bool) (Outcome, 
 // errAgain says that a contender, which is out now, ended a set of processes.
 var errAgain = errors.New("a process of the finals was lost")
 
-// duel runs all sets of processes. A contender that crashes is out; the others continue.
-func (j *judge) duel(ctx context.Context, all []*contender) error {
+// duel runs the sets of processes, as many as there is time for, and says how many. A
+// contender that crashes is out; the others continue.
+func (j *judge) duel(ctx context.Context, all []*contender) (n int, err error) {
+	end, limited := EndOf(ctx)
 	lost := 0
-	for n := 0; n < j.rules.processes; {
+	for n < j.rules.processes {
 		var alive []*contender
 		for _, c := range all {
 			if !c.out() {
 				alive = append(alive, c)
 			}
 		}
-		if len(alive) == 0 {
-			return nil
+		if len(alive) == 0 || limited && n > 0 && time.Now().Add(j.took.finals(len(alive), 1)).After(end.By) {
+			return n, nil
 		}
+		begin := time.Now()
 		err := j.duelOnce(ctx, alive, n)
 		var gone *Lost
 		var own *Fault
 		switch {
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return n, ctx.Err()
 		case err == nil:
 			n++
+			j.took.note(&j.took.sets, time.Since(begin)/time.Duration(len(alive)))
 		case errors.Is(err, errAgain):
 		case errors.As(err, &gone) || errors.As(err, &own):
 			// One contender may have caused this: each is tried alone.
 			for _, c := range alive {
 				if err := j.alone(ctx, c); err != nil {
-					return err
+					return n, err
 				}
 			}
 			if lost++; lost > len(all) {
-				return fmt.Errorf("the processes of the finals keep ending: %w", err)
+				return n, fmt.Errorf("the processes of the finals keep ending: %w", err)
 			}
 		default:
-			return err
+			return n, err
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // alone times one contender with the baseline, to find out whether it
@@ -263,6 +424,9 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err 
 		}
 	}()
 	rounds := (j.plan.FinalsSamples + j.rules.processes - 1) / j.rules.processes
+	if end, limited := EndOf(ctx); limited && set == 0 && (!j.took.known() || time.Now().Add(2*j.took.set(len(alive))).After(end.By)) {
+		rounds = max(rounds, j.rules.least) // it may be the only one
+	}
 	played := make([]map[string]*tally, len(alive))
 	for i := range played {
 		played[i] = map[string]*tally{}
@@ -340,6 +504,7 @@ func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, a
 		return nil
 	}
 	begin := time.Now()
+	end, limited := EndOf(ctx)
 	for played := 0; ; {
 		n := 1
 		if j.rules.ask > 1 || played >= rounds {
@@ -367,6 +532,9 @@ func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, a
 			}
 		}
 		spent := time.Since(begin)
+		if limited && time.Now().After(end.By) {
+			doubtful, fewest = false, rounds // the others wait for their turn
+		}
 		more := played < rounds || (fewest < rounds || doubtful) && spent < settleTime && played < 40*rounds
 		if !more || played >= finalsLeast && spent > finalsLimit {
 			return faults, take(0, true)
@@ -386,30 +554,24 @@ func (j *judge) tooShort(tallies []*tally) bool {
 	return false
 }
 
-// profile adds the device's counters to the remaining finalists, and
-// removes those that break a bound of their definition. A profiler that does not
-// work is noted in the evidence and fails no finalist.
-func (j *judge) profile(ctx context.Context, all []*contender) error {
+// profile adds the device's counters to a finalist, and removes it if it breaks a bound of
+// its definition. A profiler that does not work is noted in the evidence and fails no finalist.
+func (j *judge) profile(ctx context.Context, c *contender) error {
 	p, ok := j.lab.(Profiler)
 	if !ok {
 		return nil
 	}
-	for _, c := range all {
-		if c.out() {
-			continue
-		}
-		readings, err := p.Profile(ctx, c.Artifact)
-		if err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx) // a finalist that was not profiled must not win
-		}
-		rows, reason := holdProfile(c.Source.Profile, readings)
-		c.entry.Evidence = append(c.entry.Evidence, append(readings, rows...)...)
-		if reason != "" {
-			c.lose(Outcome{Verdict: Inspect, Reason: reason})
-		}
+	readings, err := p.Profile(ctx, c.Artifact)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // a finalist that was not profiled must not win
+	}
+	rows, reason := holdProfile(c.Source.Profile, readings)
+	c.entry.Evidence = append(c.entry.Evidence, append(readings, rows...)...)
+	if reason != "" {
+		c.lose(Outcome{Verdict: Inspect, Reason: reason})
 	}
 	return nil
 }

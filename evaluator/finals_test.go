@@ -294,7 +294,7 @@ func TestFinalsDoubt(t *testing.T) {
 		tl.pairs[i].candidate.CPUNS *= 2
 	}
 	c := &contender{entry: &Finalist{}, tallies: map[string]*tally{"main": tl}}
-	out, err := j.settle(t.Context(), c, false)
+	out, err := j.settle(t.Context(), c, 6, false)
 	if err != nil || out.Verdict != Infrastructure || !strings.Contains(out.Reason, "evotune's clock confirms only 3 of 30 readings") {
 		t.Errorf("%s %q, %v", out.Verdict, out.Reason, err)
 	}

@@ -51,6 +51,8 @@ type judge struct {
 	further []string
 	silent  map[string]string
 	kept    string // the inputs that edge-case contents leave unchanged, for people
+
+	took spending
 }
 
 // newJudge tests what all verdicts depend on, the tolerance and the baseline, and
@@ -66,6 +68,7 @@ func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 		tolerance: limits{}, besides: map[string]map[string]float64{}, tuned: map[string]bool{},
 		baseline: map[string]Artifact{}, usual: map[string]time.Duration{}, silent: map[string]string{},
 	}
+	j.took = spending{rules: j.rules, tuned: len(plan.Tune), checked: len(plan.SanitizeAlso)}
 	for _, c := range j.spec.Further() {
 		j.further = append(j.further, c.Name)
 	}
@@ -696,7 +699,9 @@ func (j *judge) Sanitize(ctx context.Context, a Artifact) (Outcome, error) {
 	if j.plan.Debug {
 		shapes = append(shapes, rest...)
 	}
+	begin := time.Now()
 	out, err := j.sanitize(ctx, a, shapes...)
+	j.took.note(&j.took.launches, time.Since(begin)/time.Duration(len(shapes)))
 	more := slices.ContainsFunc(j.lab.Sanitizers(), func(tool string) bool { return tool != Schedules })
 	if err == nil && a.Sanitize.Name != "" && !j.plan.Debug && more && len(rest) > 0 {
 		out.Evidence = append(out.Evidence, Evidence{

@@ -227,6 +227,7 @@ type scriptedLab struct {
 	vendor   bool              // the baselines have no source
 	control  func(c kernels.Control, s kernels.Shape) ([]Output, error)
 	tools    []string
+	launches time.Duration // what one under a tool takes
 	missing  []Tool
 	weather  weather
 	peaks    Peaks
@@ -303,8 +304,15 @@ func (l *scriptedLab) Inspect(_ context.Context, a Artifact, _ []*regexp.Regexp)
 
 func (l *scriptedLab) Sanitizers() []string { return l.tools }
 
-func (l *scriptedLab) Launch(_ context.Context, a Artifact, tool string, s kernels.Shape) (Findings, error) {
+func (l *scriptedLab) Launch(ctx context.Context, a Artifact, tool string, s kernels.Shape) (Findings, error) {
 	l.note("launch %s %s %s", a.Hash, tool, s.Name)
+	if l.launches > 0 {
+		select {
+		case <-time.After(l.launches):
+		case <-ctx.Done():
+			return Findings{}, ctx.Err()
+		}
+	}
 	actor := a.Handle.(*actor)
 	if f := actor.launchAt[s.Name]; f != nil {
 		return f(tool)
@@ -390,7 +398,7 @@ func batchOf(a *actor, r SampleRequest) int {
 	return int(math.Min(math.Max(1, math.Ceil(float64(r.Batch)/claimed.NS)), 2000))
 }
 
-func (s *scriptedSession) Sample(_ context.Context, r SampleRequest) (Sampled, error) {
+func (s *scriptedSession) Sample(ctx context.Context, r SampleRequest) (Sampled, error) {
 	l := s.lab
 	l.note("sample %s %d last %t", r.Shape.Name, r.Rounds, r.Last)
 	l.asked += r.Rounds
@@ -441,8 +449,12 @@ func (s *scriptedSession) Sample(_ context.Context, r SampleRequest) (Sampled, e
 		}
 		out.Series = append(out.Series, series)
 	}
-	time.Sleep(time.Duration(took))
-	return out, nil
+	select {
+	case <-time.After(time.Duration(took)):
+		return out, nil
+	case <-ctx.Done():
+		return Sampled{}, ctx.Err()
+	}
 }
 
 // onDevice is the reading on a GPU: the work takes as long as it takes, and who

@@ -633,6 +633,8 @@ func (j *judge) FirstReadings(ctx context.Context, a Artifact, incumbent float64
 // second measurement.
 func (j *judge) timed(incumbent float64, again bool) func(context.Context, Session, *tally) (Timing, Outcome, error) {
 	return func(ctx context.Context, s Session, t *tally) (Timing, Outcome, error) {
+		begin := time.Now()
+		defer func() { j.took.note(&j.took.shapes, time.Since(begin)) }()
 		return j.timeShape(ctx, s, t, incumbent, again)
 	}
 }

@@ -66,8 +66,9 @@ type stages interface {
 	Benchmark(ctx context.Context, a Artifact, incumbent float64) ([]Timing, Outcome, error)
 	// Duel times several candidates and the baseline in fresh processes, at every
 	// tuned shape and at the held-out ones. Entry i belongs to artifact i, still
-	// without genome and fitness; its verdict is empty if it passed.
-	Duel(ctx context.Context, artifacts []Artifact) ([]Finalist, error)
+	// without genome and fitness; its verdict is empty if it passed. Early is nil
+	// unless the time was over (see WithEnd) before all was done.
+	Duel(ctx context.Context, artifacts []Artifact) (list []Finalist, early *Early, err error)
 	Close() error
 }
 
@@ -472,6 +473,15 @@ func (o *Ordeal) Conditions(ctx context.Context) (c Conditions, ok bool) {
 	return c, ok
 }
 
+// FinalsTime estimates how long complete finals of n finalists take.
+func (o *Ordeal) FinalsTime(n int) (d time.Duration, ok bool) {
+	j, ok := o.judge.(*judge)
+	if ok {
+		d = j.took.finals(n, j.rules.processes)
+	}
+	return d, ok
+}
+
 // Doubts lists what the definition leaves unproven, each in one line that says what to
 // do: edge-case contents on which the baseline is wrong or the reference has no
 // answer, and a tolerance that hides half of an output.
@@ -491,6 +501,17 @@ func TimeOf(ctx context.Context, ev Evaluator, g genome.Genome) (Result, error) 
 		return e.Time(ctx, g)
 	}
 	return ev.Evaluate(ctx, g, 0)
+}
+
+// FinalsTimeOf estimates how long complete finals of n finalists take, from what measurements
+// took until now, if the evaluator knows.
+func FinalsTimeOf(ev Evaluator, n int) (d time.Duration, ok bool) {
+	if e, can := ev.(interface {
+		FinalsTime(n int) (time.Duration, bool)
+	}); can {
+		return e.FinalsTime(n)
+	}
+	return 0, false
 }
 
 // UsageOf says how busy an evaluator's devices are, if it knows.
@@ -546,9 +567,9 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (f Final
 	if len(bins) == 0 {
 		return f, nil
 	}
-	entries, err := o.judge.Duel(ctx, bins)
+	entries, early, err := o.judge.Duel(ctx, bins)
 	for try := 0; err != nil && ctx.Err() == nil && try < infrastructureRetries && !errors.Is(err, ErrClosed); try++ {
-		entries, err = o.judge.Duel(ctx, bins)
+		entries, early, err = o.judge.Duel(ctx, bins)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -559,6 +580,7 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (f Final
 	if len(entries) != len(bins) {
 		return f, fmt.Errorf("finals: %d of %d finalists were answered for", len(entries), len(bins))
 	}
+	f.Early = early
 	var ranked []int
 	for n, e := range entries {
 		e.Genome, e.Reason, e.Evidence = finalists[of[n]], text.Text(e.Reason), plainEvidence(e.Evidence)
@@ -575,16 +597,30 @@ func (o *Ordeal) Finals(ctx context.Context, finalists []genome.Genome) (f Final
 	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(f.Entries[a].Fitness, f.Entries[b].Fitness) })
 	f.Winner = ranked[0]
 	winner := f.Entries[f.Winner]
+	agree := func(c *Comparison, beside []Timing) {
+		c.agree(winner.Timings, beside)
+		if early != nil && early.Sets < early.Of {
+			c.few(winner.Timings, beside)
+		}
+	}
 	samples, baseline := rounds(winner.Timings)
 	vs := Compare(samples, baseline)
 	vs.Ratio = winner.Fitness
-	vs.agree(winner.Timings, nil)
+	agree(&vs, nil)
 	f.VsBaseline = &vs
-	if len(ranked) > 1 {
-		second := f.Entries[ranked[1]]
-		vs := Compare(RoundRatios(winner.Timings), RoundRatios(second.Timings))
-		vs.agree(winner.Timings, second.Timings)
-		f.VsRunnerUp = &vs
+	for n, i := range ranked[1:] {
+		other := f.Entries[i]
+		vs := Compare(RoundRatios(winner.Timings), RoundRatios(other.Timings))
+		agree(&vs, other.Timings)
+		if n == 0 {
+			f.VsRunnerUp = &vs
+		}
+		if early != nil && !vs.Significant {
+			early.Unseparated = append(early.Unseparated, i)
+		}
+	}
+	if early != nil {
+		early.Baseline = !f.VsBaseline.Significant
 	}
 	return f, nil
 }

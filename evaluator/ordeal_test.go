@@ -111,6 +111,7 @@ type fakeBench struct {
 	stage func(ctx context.Context, stage Stage, code string) (Outcome, error)
 	calls sync.Map // of Stage+code: *atomic.Int32
 	duel  func(bins []Artifact) ([]Finalist, error)
+	early *Early
 	// sanitize gives an artifact a shape of its own.
 	sanitize func(src kernels.Rendered) kernels.Shape
 }
@@ -177,8 +178,9 @@ func (b *fakeBench) FirstReadings(ctx context.Context, bin Artifact, incumbent f
 	return []Timing{NewTiming("main", []float64{2, 2, 2}, []float64{1, 1, 1}, 1, 1)}, out, err
 }
 
-func (b *fakeBench) Duel(_ context.Context, bins []Artifact) ([]Finalist, error) {
-	return b.duel(bins)
+func (b *fakeBench) Duel(_ context.Context, bins []Artifact) ([]Finalist, *Early, error) {
+	list, err := b.duel(bins)
+	return list, b.early, err
 }
 
 func TestCorrect(t *testing.T) {

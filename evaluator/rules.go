@@ -29,6 +29,9 @@ type rules struct {
 	// processes is how many sets of fresh processes take part in the finals, one after the
 	// other: the placement of one process in memory must not decide.
 	processes int
+	// leastSet is what such a set takes at least: starting the processes of several
+	// finalists.
+	leastSet time.Duration
 	// heldOut is how long a batch of the baseline must last at a held-out shape
 	// to be timed in the finals. A batch cannot have more launches than the shape
 	// has sets, and shorter batches measure nothing.
@@ -64,7 +67,7 @@ var rulesByKind = map[string]*rules{
 	"cpu": {
 		batch: 2 * time.Millisecond, ask: 1,
 		least: 5, leastSlow: 3, slowPair: 300 * time.Millisecond,
-		samples: 20, sampleTime: time.Second, finals: 20, processes: 6, heldOut: 500 * time.Microsecond,
+		samples: 20, sampleTime: time.Second, finals: 20, processes: 6, leastSet: time.Second, heldOut: 500 * time.Microsecond,
 		// What an honest batch leaves unclaimed does not depend on how long it takes:
 		// 45 to 230 us of the operating system's work around it.
 		clockShare: 0.01, clockSlack: 80 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
@@ -75,7 +78,7 @@ var rulesByKind = map[string]*rules{
 	"cuda": {
 		batch: 500 * time.Microsecond, ask: 3,
 		least: 6, leastSlow: 3, slowPair: 300 * time.Millisecond,
-		samples: 20, sampleTime: 50 * time.Millisecond, finals: 30, processes: 3,
+		samples: 20, sampleTime: 50 * time.Millisecond, finals: 30, processes: 3, leastSet: 5 * time.Second,
 		clockShare: 0.05, clockSlack: 40 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.15,
 		hangs: 10 * time.Second, controlsAtTuned: true,

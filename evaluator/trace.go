@@ -1,11 +1,15 @@
 package evaluator
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 type (
 	traceKey     struct{}
 	holdKey      struct{}
 	candidateKey struct{}
+	endKey       struct{}
 )
 
 // A Candidate names a candidate of a campaign: the number of its proposal, and its ID.
@@ -56,4 +60,25 @@ func Held(ctx context.Context) <-chan struct{} {
 		return hold()
 	}
 	return nil
+}
+
+// An End says when finals have to be over.
+type End struct {
+	// By is when they should be over: no set of processes begins that would probably end
+	// later.
+	By time.Time
+	// Last is when what still runs is given up.
+	Last time.Time
+}
+
+// WithEnd returns a context under which finals end early when their time is over. What they
+// measured until then counts, and [Finals.Early] says what it does not show.
+func WithEnd(ctx context.Context, e End) context.Context {
+	return context.WithValue(ctx, endKey{}, e)
+}
+
+// EndOf returns the end of WithEnd.
+func EndOf(ctx context.Context) (e End, ok bool) {
+	e, ok = ctx.Value(endKey{}).(End)
+	return e, ok
 }

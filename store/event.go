@@ -130,10 +130,12 @@ type Attempt struct {
 	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
-// The reasons of resumptions within a running process: Continued ends a pause, in which
+// The reasons of resumptions. Resumed is that of another process. The others are within a
+// running one: Continued ends a pause, in which
 // the campaign waited for the machine, NewBudget gives the running campaign another
 // budget, and InFinals begins the finals.
 const (
+	Resumed   = "resumed"
 	Continued = "continued"
 	NewBudget = "budget"
 	InFinals  = "finals"

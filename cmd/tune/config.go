@@ -42,7 +42,7 @@ var runSettings = []setting{
 	{"seed", int64(1), "fixes the search's path"},
 	{"warm-start", "auto", "begin with up to `N` genomes that won for other shapes and devices, or here; auto is 8, or none with --strategy random or --backend replay; off gives the path of an empty store"},
 	{"evaluations", 0, "stop after `N` candidates (0: no limit)"},
-	{"time", time.Duration(0), "stop after this wall `DURATION` (0: no limit; 3m when no budget is set at all)"},
+	{"time", time.Duration(0), "end the whole command, finals included, after this wall `DURATION` (0: no limit; 2m when no budget is set at all)"},
 	{"target", 0.0, "stop at this speedup over the baseline (0: no limit)"},
 	{"patience", 0, "stop after `N` candidates without a new best (0: no limit)"},
 	{"cost-per-hour", 0.0, "what an hour of this machine costs, for --max-cost"},

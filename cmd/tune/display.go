@@ -263,6 +263,10 @@ func finalsLines(f *campaign.Finals) string {
 		if i == f.Result.Winner {
 			mark = "*"
 		}
+		if strings.HasPrefix(e.Reason, evaluator.TimeOver) {
+			fmt.Fprintf(&b, "%s %s  %s\n", mark, f.Candidates[i], words.OneLine(e.Reason))
+			continue
+		}
 		if e.Verdict != evaluator.Correct {
 			fmt.Fprintf(&b, "%s %s  %s: %s\n", mark, f.Candidates[i], e.Verdict, words.OneLine(e.Reason))
 			continue
@@ -279,6 +283,9 @@ func finalsLines(f *campaign.Finals) string {
 	}
 	if c := f.Result.VsRunnerUp; c != nil {
 		fmt.Fprintf(&b, "winner against runner-up: %s\n", comparison(*c))
+	}
+	if text := f.Result.EndedEarly(func(i int) string { return f.Candidates[i] }); text != "" {
+		fmt.Fprintln(&b, text)
 	}
 	return b.String()
 }
@@ -307,11 +314,15 @@ func comparison(c evaluator.Comparison) string {
 // a speedup without them must not pass for one with them.
 func finishedLines(f *campaign.Finished, missing []string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s in %s", words.Plural(f.Evaluated, "evaluation"), duration(f.Elapsed))
+	fmt.Fprintf(&b, "\n%s in %s: %s\n", words.Plural(f.Evaluated, "evaluation"), duration(f.Elapsed), verdictCounts(f.Verdicts))
+	fmt.Fprintf(&b, "prepared in %s, searched in %s", duration(f.Phases.Prepared), duration(f.Phases.Searched))
 	if f.PerMinute > 0 {
 		fmt.Fprintf(&b, " (%.0f a minute)", f.PerMinute)
 	}
-	fmt.Fprintf(&b, ": %s\n", verdictCounts(f.Verdicts))
+	if f.Phases.Finals > 0 {
+		fmt.Fprintf(&b, ", finals in %s", duration(f.Phases.Finals))
+	}
+	fmt.Fprintln(&b)
 	if f.Sanitized != "" {
 		fmt.Fprintf(&b, "sanitized: %s\n", sanitizedText(f.Sanitized))
 	}
@@ -398,8 +409,8 @@ func (c cleanLine) Write(b []byte) (int, error) {
 func (p *livePrinter) show(s *campaign.Started) {
 	p.mu.Lock()
 	p.budget = s.Config.Budget
-	p.state = campaign.Progress{Elapsed: s.Spent, Remaining: -1, Evaluated: s.Resumed}
-	p.began, p.finals = time.Now().Add(-s.Spent), false
+	p.state = campaign.Progress{Elapsed: s.Spent + s.Prepared, Remaining: -1, Evaluated: s.Resumed}
+	p.began, p.finals = time.Now().Add(-s.Spent-s.Prepared), false
 	p.mu.Unlock()
 	if p.total != nil { // somebody else goes on with the campaign
 		return

@@ -26,8 +26,9 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Evolve a kernel for this machine",
 		Long: `Evolve a kernel for this machine: search its space, put every candidate through
 the ordeal, and measure the best again at the end. The store keeps everything.
-The search ends when the first budget is spent (three minutes if you set none);
-preparation and finals take extra time.
+The search ends when the first budget is spent. --time is for the whole command:
+preparation, search and finals. It is two minutes if you set no budget. Finals that
+don't fit end early, and say what they could not separate.
 
 The search begins with the best genomes that the store has of the same kernel, for
 other shapes and devices and for this one. They are evaluated like all others. So a

@@ -182,6 +182,9 @@ func (e *Evaluator) timing(w tables.Row) evaluator.Timing {
 	}
 }
 
+// FinalsTime is how long Finals take.
+func (e *Evaluator) FinalsTime(int) (time.Duration, bool) { return e.options.Latency, true }
+
 // Finals looks the finalists up again. The fastest wins, the first of equals;
 // the comparisons carry the warning that one sample proves nothing.
 func (e *Evaluator) Finals(ctx context.Context, finalists []genome.Genome) (evaluator.Finals, error) {

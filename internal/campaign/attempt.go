@@ -133,8 +133,14 @@ func (r *runner) compare(ctx context.Context, finalists []int, earlier []evaluat
 		return evaluator.Finals{Entries: all, Winner: -1}, nil
 	}
 	if r.past.inFinals && earlier == nil {
-		for _, k := range of {
-			if err := r.compareAlone(ctx, finalists[k]); err != nil {
+		for n, k := range of {
+			// Each has an equal share of the time, and all together one more.
+			alone := ctx
+			if end, limited := evaluator.EndOf(ctx); limited {
+				end.By = time.Now().Add(time.Until(end.By) / time.Duration(len(of)-n+1))
+				alone = evaluator.WithEnd(ctx, end)
+			}
+			if err := r.compareAlone(alone, finalists[k]); err != nil {
 				return evaluator.Finals{}, err
 			}
 		}

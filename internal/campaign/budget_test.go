@@ -182,7 +182,7 @@ func TestNewBudgetInPause(t *testing.T) {
 			return evaluator.Conditions{}, true
 		}
 		budgets := make(chan record.Budget)
-		larger := record.Budget{Evaluations: 20, Time: time.Minute}
+		larger := record.Budget{Evaluations: 20, Time: 2 * time.Hour}
 		var taken time.Duration
 		_, f := paused(t, cfg, campaign.Options{Workers: 1, Budgets: budgets, Listen: func(e campaign.Event) {
 			switch {

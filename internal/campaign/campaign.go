@@ -45,8 +45,9 @@
 //
 // Results that arrived out of turn are not durable before the ones proposed
 // earlier: a crash loses at most Window evaluations in progress, none of which
-// was acknowledged. Budgets of time and money are checked between results, so
-// candidates in flight may overrun them.
+// was acknowledged. A budget of money is checked between results, so candidates in
+// flight may overrun it. What is in flight when a budget of time is over is given up, as
+// in a crash (see time.go).
 package campaign
 
 import (
@@ -55,6 +56,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -101,6 +103,8 @@ type Options struct {
 	// Remote says that the evaluator has candidates run on other machines: none of them can
 	// have ended this process.
 	Remote bool
+	// Begun is when this process began to prepare the evaluator; zero is when Run is called.
+	Begun time.Time
 	// Past holds the events of this campaign that the log already has, in
 	// order; nil starts a new campaign.
 	Past []store.Event
@@ -153,7 +157,12 @@ func Run(ctx context.Context, p Problem, cfg record.Job, o Options) (Finished, e
 		arrived:  map[int]evaluator.Result{},
 		origins:  map[genome.Genome]string{},
 		binaries: map[string]int{},
-		start:    time.Now(),
+		start:    o.Begun,
+	}
+	if r.start.IsZero() {
+		r.start = time.Now()
+	} else {
+		r.prepared = time.Since(r.start)
 	}
 	if err := r.open(); err != nil {
 		return Finished{}, err
@@ -185,10 +194,12 @@ type runner struct {
 	opts     Options
 	strategy search.Strategy
 
-	past   past
-	start  time.Time
-	buffer []store.Event // not yet durable
-	notes  []Event       // to be announced once the buffer is durable
+	past     past
+	start    time.Time
+	prepared time.Duration // from start until there was a search
+	rested   time.Time     // when the finals began; zero before that
+	buffer   []store.Event // not yet durable
+	notes    []Event       // to be announced once the buffer is durable
 
 	candidates []candidate
 	binaries   map[string]int           // by hash, the first correct candidate that was told
@@ -203,7 +214,8 @@ type runner struct {
 	running    int                      // handed to a worker, not arrived
 	arrived    map[int]evaluator.Result
 	verdicts   map[evaluator.Verdict]int
-	best       int // index into candidates, or -1
+	awaited    bool // the first window goes on though the time is over
+	best       int  // index into candidates, or -1
 	bestAt     int
 	failures   int    // infrastructure results in a row
 	disturbed  int    // disturbed results since the last that was timed
@@ -216,8 +228,12 @@ type runner struct {
 	paused   time.Duration // wall time of this process that does not count
 	pausedAt time.Time     // since when no time counts; zero while it does
 
+	flight context.Context    // of what is in flight
+	cut    context.CancelFunc // gives it up
+	costs  []time.Duration    // of the newest evaluations
+
 	// How the search went, noted when it came to rest.
-	rested    bool
+	resting   bool
 	perMinute float64
 	usage     *evaluator.Usage
 }
@@ -252,7 +268,7 @@ func (r *runner) open() error {
 	if r.past.Started == nil {
 		return r.logStart(version)
 	}
-	if err := r.logResume("resumed", r.past.told); err != nil {
+	if err := r.logResume(store.Resumed, r.past.told); err != nil {
 		return err
 	}
 	r.suspect()
@@ -260,15 +276,21 @@ func (r *runner) open() error {
 }
 
 func (r *runner) logStart(version int) error {
-	started, err := record.NewStarted(r.cfg, r.problem.Evaluator.Describe(), version)
+	started, err := record.NewStarted(r.cfg, r.problem.Evaluator.Describe(), version, r.prepared)
+	if err != nil {
+		return err
+	}
 	r.log(store.Event{Kind: store.KindStarted, Started: started})
-	return err
+	return nil
 }
 
 func (r *runner) logResume(reason string, evaluated int) error {
 	resumption := record.Resumption{SearchVersion: search.Version(r.cfg.Strategy), Offset: r.offset, Budget: &r.cfg.Budget}
-	if reason == store.InFinals {
+	switch reason {
+	case store.InFinals:
 		resumption.Searched = r.reason
+	case store.Resumed:
+		resumption.Prepared = r.prepared
 	}
 	note, err := resumption.Note(reason, evaluated)
 	r.log(store.Event{Kind: store.KindResumed, Note: note})
@@ -306,6 +328,7 @@ func (r *runner) run(parent context.Context) (Finished, error) {
 		group.Go(func() error { return r.work(wctx, w, jobs, results) })
 	}
 	interrupted := func() bool { return parent.Err() != nil }
+	r.rush()
 	err := r.coordinate(wctx, jobs, results)
 	if err != nil {
 		cancel() // let no worker wait for a coordinator that is gone
@@ -363,12 +386,14 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 	var clock <-chan time.Time
 	restart := func() {
 		clock = nil
-		if d := deadline(r.cfg.Budget); d > 0 {
-			timer.Reset(max(0, d-r.elapsed()))
+		if left, limited := r.left(); limited {
+			timer.Reset(max(0, left))
 			clock = timer.C
 		}
 	}
 	restart()
+	r.flight, r.cut = context.WithCancel(ctx)
+	defer func() { r.cut() }() // another one, perhaps
 	// Without a log nothing is read back, and the start is announced at once.
 	r.announceStart()
 	for {
@@ -394,6 +419,7 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 			continue
 		default:
 		}
+		r.hurry()
 		if r.running == 0 && !r.more() {
 			return nil
 		}
@@ -410,8 +436,11 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 		var out chan<- job
 		var next job
 		if r.more() {
+			if r.flight.Err() != nil && ctx.Err() == nil { // there is more time now
+				r.flight, r.cut = context.WithCancel(ctx)
+			}
 			i := r.queue[0]
-			next = job{index: i, id: r.candidates[i].id, genome: r.candidates[i].genome, incumbent: r.candidates[i].incumbent, alone: r.isolate(i)}
+			next = job{ctx: r.flight, index: i, id: r.candidates[i].id, genome: r.candidates[i].genome, incumbent: r.candidates[i].incumbent, alone: r.isolate(i)}
 			if r.running == 0 || !r.isolate(r.told) {
 				out = jobs
 			}
@@ -422,12 +451,17 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 			r.running++
 		case res := <-results:
 			r.running--
+			if res.cut { // a resumption evaluates it, or this process with more time
+				at, _ := slices.BinarySearch(r.queue, res.index)
+				r.queue = slices.Insert(r.queue, at, res.index)
+				continue
+			}
 			r.arrived[res.index] = res.result
 			r.account(res.result)
+			r.costs = append(r.costs[max(0, len(r.costs)-recentCosts+1):], res.result.Cost)
+			restart() // the finals' time is known better
 		case <-clock:
 			clock = nil
-			r.stop(spent(r.cfg.Budget, r.elapsed(), 0, 0, 0))
-			r.late = true
 		case b, ok := <-r.opts.Budgets:
 			if err := r.rebudget(b, ok); err != nil {
 				return err
@@ -607,6 +641,9 @@ func (r *runner) stopSpent() {
 	b := r.cfg.Budget
 	b.Evaluations = 0
 	r.stop(spent(b, r.elapsed(), r.told, r.told-1-r.bestAt, r.incumbent()))
+	if left, limited := r.left(); limited && left <= 0 {
+		r.stop(r.timeSpent())
+	}
 }
 
 // stopExhausted ends proposing since the strategy has no more to propose.
@@ -648,8 +685,7 @@ func (r *runner) rebudget(b record.Budget, ok bool) error {
 		r.stop(spent(b, 0, n, 0, 0))
 	}
 	r.stopSpent()
-	d := deadline(b)
-	r.late = d > 0 && r.elapsed() >= d
+	r.hurry()
 	return nil
 }
 
@@ -717,6 +753,17 @@ func (r *runner) ran() time.Duration {
 }
 func (r *runner) elapsed() time.Duration { return r.past.Spent() + r.ran() }
 
+// phases are the parts of elapsed.
+func (r *runner) phases() record.Phases {
+	p := r.past.Phases()
+	p.Prepared += r.prepared
+	if !r.rested.IsZero() {
+		p.Finals += time.Since(r.rested)
+	}
+	p.Searched = r.elapsed() - p.Prepared - p.Finals
+	return p
+}
+
 // log queues an event for the next transaction.
 func (r *runner) log(e store.Event) {
 	if r.opts.Log == nil {
@@ -754,7 +801,7 @@ func (r *runner) announceStart() {
 	r.notes = append(r.notes, Event{Started: &Started{
 		Campaign: r.cfg.ID, Config: r.cfg, Description: r.problem.Evaluator.Describe(),
 		SpaceSize: r.problem.Space.Size(), SpaceExact: r.problem.Space.Exact(),
-		Workers: r.opts.Workers, Resumed: r.past.told, Spent: r.past.Spent(),
+		Workers: r.opts.Workers, Resumed: r.past.told, Spent: r.past.Spent(), Prepared: r.prepared,
 	}})
 }
 
@@ -785,11 +832,11 @@ func (r *runner) finish(f Finished, cause error) (Finished, error) {
 
 // rest notes, once, how the search went before anything else begins.
 func (r *runner) rest() {
-	if r.rested {
+	if r.resting {
 		return
 	}
-	r.rested, r.opts.Budgets = true, nil
-	if d := r.ran(); d > 0 {
+	r.resting, r.opts.Budgets = true, nil
+	if d := r.ran() - r.prepared; d > 0 {
 		r.perMinute = float64(r.evaluated()-r.past.told) / d.Minutes()
 	}
 	if u, ok := evaluator.UsageOf(r.problem.Evaluator); ok {
@@ -803,7 +850,7 @@ func (r *runner) summary() Finished {
 	p := r.progress()
 	return Finished{
 		Campaign: r.cfg.ID, Evaluated: p.Evaluated, Verdicts: p.Verdicts, Best: p.Best,
-		PerMinute: r.perMinute, Usage: r.usage, Sanitized: r.cfg.Sanitized(), Reason: r.reason, Elapsed: p.Elapsed,
+		PerMinute: r.perMinute, Usage: r.usage, Sanitized: r.cfg.Sanitized(), Reason: r.reason, Elapsed: p.Elapsed, Phases: r.phases(),
 	}
 }
 
@@ -819,12 +866,15 @@ func (r *runner) progress() Progress {
 		}
 	}
 	b := r.cfg.Budget
-	if d := deadline(b); d > 0 {
+	if b.Time > 0 {
+		p.Remaining = max(0, b.Time-r.used())
+	}
+	if d := costs(b); d > 0 && (p.Remaining < 0 || d-p.Elapsed < p.Remaining) {
 		p.Remaining = max(0, d-p.Elapsed)
 	}
 	fresh := p.Evaluated - r.past.told
 	if b.Evaluations > 0 && fresh > 0 {
-		left := time.Duration(float64(r.ran()) / float64(fresh) * float64(b.Evaluations-p.Evaluated))
+		left := time.Duration(float64(r.ran()-r.prepared) / float64(fresh) * float64(b.Evaluations-p.Evaluated))
 		if p.Remaining < 0 || left < p.Remaining {
 			p.Remaining = max(0, left)
 		}

@@ -65,18 +65,15 @@ func Validate(c record.Job) error {
 	return nil
 }
 
-// deadline is the wall time after which money or time have run out, or zero.
-func deadline(b record.Budget) time.Duration {
-	d := b.Time
+// costs is the wall time after which the money has run out, or zero.
+func costs(b record.Budget) time.Duration {
 	if b.MaxCost > 0 {
-		if m := time.Duration(b.MaxCost / b.CostPerHour * float64(time.Hour)); d == 0 || m < d {
-			d = m
-		}
+		return time.Duration(b.MaxCost / b.CostPerHour * float64(time.Hour))
 	}
-	return d
+	return 0
 }
 
-// spent names the limit that has been reached, or returns "".
+// spent names the limit other than time that has been reached, or returns "".
 func spent(b record.Budget, elapsed time.Duration, evaluated, sinceBest int, best float64) string {
 	switch {
 	case b.Evaluations > 0 && evaluated >= b.Evaluations:
@@ -87,8 +84,6 @@ func spent(b record.Budget, elapsed time.Duration, evaluated, sinceBest int, bes
 		return fmt.Sprintf("no progress for %d evaluations", b.Patience)
 	case b.MaxCost > 0 && elapsed.Hours()*b.CostPerHour >= b.MaxCost:
 		return fmt.Sprintf("cost of %g reached", b.MaxCost)
-	case b.Time > 0 && elapsed >= b.Time:
-		return fmt.Sprintf("time of %s", b.Time)
 	}
 	return ""
 }

@@ -129,6 +129,9 @@ func (r *runner) calm(ctx context.Context, wait time.Duration) error {
 	for looks := 0; looks < calmLooks; looks++ {
 		select {
 		case <-time.After(wait):
+		case <-r.until():
+			r.disturbed = 0 // it is measured as it is
+			return nil
 		case b, ok := <-r.opts.Budgets:
 			if err := r.rebudget(b, ok); err != nil {
 				return err
@@ -159,12 +162,18 @@ func (r *runner) calm(ctx context.Context, wait time.Duration) error {
 
 // measureAgain measures the candidates once more that the machine disturbed,
 // unless the log has it. The search is over, and is not told.
-func (r *runner) measureAgain(ctx context.Context) error {
+func (r *runner) measureAgain(parent context.Context) error {
+	ctx := parent
 	var disturbed []int
 	for i, c := range r.candidates {
 		if c.told && c.disturbed {
 			disturbed = append(disturbed, i)
 		}
+	}
+	if left, limited := r.left(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, max(0, left))
+		defer cancel()
 	}
 	for k, i := range disturbed {
 		c := &r.candidates[i]
@@ -174,8 +183,11 @@ func (r *runner) measureAgain(ctx context.Context) error {
 		} else if k < len(disturbed)-maxAgain {
 			continue
 		} else {
+			if left, limited := r.left(); limited && left < r.typical() {
+				return nil // a resumption with more time measures it
+			}
 			if r.disturbed >= maxDisturbed {
-				if err := r.pause(ctx); err != nil {
+				if err := r.pause(parent); err != nil {
 					return err
 				}
 			}
@@ -192,6 +204,9 @@ func (r *runner) measureAgain(ctx context.Context) error {
 			if a := r.past.culprit(c.id); a != nil {
 				res = verdictOn(*a)
 			} else if res, err = r.evaluate(ctx, 0, job{index: i, id: c.id, genome: c.genome, incumbent: r.incumbent(), alone: r.past.broken}); err != nil {
+				if ctx.Err() != nil && parent.Err() == nil {
+					return nil
+				}
 				return err
 			}
 			t, err := c.judged(i, res)
@@ -218,8 +233,8 @@ func (r *runner) measureAgain(ctx context.Context) error {
 		r.verdicts[c.verdict]++
 		r.consider(i)
 	}
-	if r.disturbed >= maxDisturbed && !r.interrupt {
-		return r.pause(ctx) // the finals need a calm machine as well
+	if left, limited := r.left(); r.disturbed >= maxDisturbed && !r.interrupt && (!limited || left > 0) {
+		return r.pause(parent) // the finals need a calm machine as well
 	}
 	return nil
 }

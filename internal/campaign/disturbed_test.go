@@ -289,7 +289,7 @@ func TestPause(t *testing.T) {
 		log := &memory{}
 		cfg := config(12)
 		cfg.Window = 2
-		cfg.Budget.Time = time.Minute
+		cfg.Budget.Time = time.Hour
 		// Calm, disturbed once more, calm: only two calm looks in a row end it.
 		conditions := func() (evaluator.Conditions, bool) {
 			if looks++; looks < 100 && looks != 50 {

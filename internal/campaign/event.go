@@ -42,9 +42,10 @@ type Started struct {
 	SpaceExact bool    `json:"space_exact"`
 	Workers    int     `json:"workers"`
 	// Resumed counts the results that the log already held; Spent is the wall
-	// time they took.
-	Resumed int           `json:"resumed,omitempty"`
-	Spent   time.Duration `json:"spent_ns,omitempty"`
+	// time of the processes that made them, and Prepared what this one has taken to prepare.
+	Resumed  int           `json:"resumed,omitempty"`
+	Spent    time.Duration `json:"spent_ns,omitempty"`
+	Prepared time.Duration `json:"prepared_ns,omitempty"`
 }
 
 // Evaluated tells of one candidate, in the order in which they were proposed.
@@ -133,7 +134,8 @@ type Finished struct {
 	Evaluated int                       `json:"evaluated"`
 	Verdicts  map[evaluator.Verdict]int `json:"verdicts"`
 	Best      *Best                     `json:"best"`
-	// PerMinute is the rate of evaluations of this process, the finals left out.
+	// PerMinute is the rate of evaluations of this process in its search: preparation and
+	// finals are left out.
 	PerMinute float64 `json:"per_minute,omitempty"`
 	// Usage says how busy the devices were until the finals, where the
 	// evaluator can tell.
@@ -145,4 +147,6 @@ type Finished struct {
 	Reason   string        `json:"-"`
 	Complete bool          `json:"-"`
 	Elapsed  time.Duration `json:"-"`
+	// Phases are the parts of Elapsed.
+	Phases record.Phases `json:"phases"`
 }

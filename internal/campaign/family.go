@@ -16,10 +16,11 @@ import (
 type Member struct {
 	Begun     bool
 	Evaluated int
-	// Searching is the wall time without finals; Spent is that of the campaign's budget,
-	// which is the newest one.
-	Searching, Spent time.Duration
-	Budget           record.Budget
+	// Spent is the wall time of all Phases. Budget is the newest one: one of time is for
+	// the search alone (see Options.SearchOnly).
+	Spent time.Duration
+	record.Phases
+	Budget record.Budget
 	// Rested says that the search has ended by its budget, Exhausted that nothing is
 	// left to be searched.
 	Rested, Exhausted bool
@@ -37,7 +38,6 @@ type point struct {
 // ReadMember reads the events of one campaign, in order.
 func ReadMember(events iter.Seq2[store.Event, error]) (m Member, err error) {
 	var h record.History
-	var finals, from time.Duration // in finals
 	for e, err := range events {
 		if err != nil {
 			return m, err
@@ -53,32 +53,27 @@ func ReadMember(events iter.Seq2[store.Event, error]) (m Member, err error) {
 		case store.KindStarted:
 			m.Begun = true
 		case store.KindResumed:
-			if m.Rested = false; e.Note.Reason == store.InFinals {
-				from = h.Spent()
-			}
+			m.Rested = false
 		case store.KindTold:
-			p := point{at: h.Spent() - finals}
+			p := point{at: h.Phases().Searched}
 			if record.Timed(e.Told) {
 				p.fitness = e.Told.Fitness
 			}
 			m.results = append(m.results, p)
-		case store.KindFinals:
-			finals += h.Spent() - from
 		case store.KindStopped, store.KindFinished:
 			reason, searched := strings.CutPrefix(e.Note.Reason, SearchedBy)
 			m.Rested = searched || e.Kind == store.KindFinished
 			m.Exhausted = m.Exhausted || reason == Exhausted
 		}
 	}
-	m.Evaluated, m.Spent, m.Budget = len(m.results), h.Spent(), h.Job.Budget
-	m.Searching = m.Spent - finals
+	m.Evaluated, m.Spent, m.Phases, m.Budget = len(m.results), h.Spent(), h.Phases(), h.Job.Budget
 	return m, nil
 }
 
 // unfinished says that a part of the search was interrupted.
 func (m *Member) unfinished() bool {
 	b := m.Budget
-	spent := b.Evaluations > 0 && m.Evaluated >= b.Evaluations || b.Time > 0 && m.Spent >= b.Time
+	spent := b.Evaluations > 0 && m.Evaluated >= b.Evaluations || b.Time > 0 && m.Searched >= b.Time
 	return m.Begun && !m.Rested && !spent
 }
 
@@ -129,13 +124,14 @@ const leastTime = time.Second
 // would get nothing, but every member leastTime, also when the time is over. Each later part is as large, and goes to the
 // member that gained most for an evaluation, or for a second where the budget is a time, in the second half of
 // its newest part; where nobody gained, to the one that had least. A part that was
-// interrupted comes before all others. Lost is time that counts besides what the log has.
+// interrupted comes before all others.
 // There is no more when the budget is spent, or nothing is left to be searched.
-func NextPart(members []Member, order []int, b record.Budget, lost time.Duration) (p Part, more bool) {
+func NextPart(members []Member, order []int, b record.Budget) (p Part, more bool) {
 	timed := b.Time > 0
-	used, evaluated, waiting := lost, 0, 0
+	used, prepared, evaluated, waiting := time.Duration(0), time.Duration(0), 0, 0
 	for i, m := range members {
-		used, evaluated = used+m.Searching, evaluated+m.Evaluated
+		prepared, evaluated = prepared+m.Prepared, evaluated+m.Evaluated
+		used += m.Prepared + m.Searched
 		if !m.Begun {
 			waiting++
 		}
@@ -149,7 +145,7 @@ func NextPart(members []Member, order []int, b record.Budget, lost time.Duration
 			size, left := b.Time/time.Duration(2*len(members)), b.Time-used
 			if waiting > 0 {
 				if begun := len(members) - waiting; begun > 0 {
-					left -= lost / time.Duration(begun) * time.Duration(waiting) // preparing those that wait
+					left -= prepared / time.Duration(begun) * time.Duration(waiting) // preparing those that wait
 				}
 				size = max(min(size, leastTime), min(size, left/time.Duration(waiting)))
 			} else if left < size {
@@ -158,7 +154,7 @@ func NextPart(members []Member, order []int, b record.Budget, lost time.Duration
 				}
 				size = left
 			}
-			return Part{Member: i, Budget: record.Budget{Time: m.Spent + size}, More: size.Round(100 * time.Millisecond).String()}, true
+			return Part{Member: i, Budget: record.Budget{Time: m.Searched + size}, More: size.Round(100 * time.Millisecond).String()}, true
 		}
 		size := min(max(1, b.Evaluations/(2*len(members))), b.Evaluations-evaluated)
 		return Part{Member: i, Budget: record.Budget{Evaluations: m.Evaluated + size}, More: words.Plural(size, "evaluation")}, size > 0
@@ -183,7 +179,7 @@ func NextPart(members []Member, order []int, b record.Budget, lost time.Duration
 		} else if !timed && evaluations > 0 {
 			rate = math.Log(factor) / float64(evaluations)
 		}
-		least := choice >= 0 && rate == most && (timed && m.Searching < members[choice].Searching || !timed && m.Evaluated < members[choice].Evaluated)
+		least := choice >= 0 && rate == most && (timed && m.Searched < members[choice].Searched || !timed && m.Evaluated < members[choice].Evaluated)
 		if choice < 0 || rate > most || least {
 			choice, most = i, rate
 		}

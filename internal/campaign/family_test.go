@@ -14,8 +14,8 @@ func member(part int, rested bool, fitness ...float64) Member {
 	for i, f := range fitness {
 		m.results = append(m.results, point{f, time.Duration(i+1) * 10 * time.Second})
 	}
-	m.Searching = time.Duration(len(fitness)) * 10 * time.Second
-	m.Spent = m.Searching
+	m.Searched = time.Duration(len(fitness)) * 10 * time.Second
+	m.Spent = m.Searched
 	m.Budget.Evaluations = len(fitness)
 	return m
 }
@@ -34,13 +34,13 @@ func TestNextPart(t *testing.T) {
 	for i, p := range gained.results {
 		slow.results = append(slow.results, point{p.fitness, time.Duration(i+1) * 100 * time.Second})
 	}
-	slow.Searching, slow.Spent = 400*time.Second, 400*time.Second
+	slow.Searched, slow.Spent = 400*time.Second, 400*time.Second
 	for name, c := range map[string]struct {
 		members []Member
 		order   []int
 		budget  record.Budget
-		lost    time.Duration
-		want    int // -1: nothing
+		lost    time.Duration // in the first one, to preparing
+		want    int           // -1: nothing
 		until   record.Budget
 		why     string
 	}{
@@ -63,7 +63,8 @@ func TestNextPart(t *testing.T) {
 		"nobody is left out":         {[]Member{flat, gained, {}}, []int{0, 1, 2}, record.Budget{Time: 80 * time.Second}, 60 * time.Second, 2, record.Budget{Time: time.Second}, "first round, 3 of 3"},
 		"too little time":            {[]Member{flat, gained}, []int{0, 1}, record.Budget{Time: 100 * time.Second}, 10 * time.Second, -1, record.Budget{}, ""},
 	} {
-		p, more := NextPart(c.members, c.order, c.budget, c.lost)
+		c.members[0].Prepared = c.lost
+		p, more := NextPart(c.members, c.order, c.budget)
 		switch {
 		case more != (c.want >= 0):
 			t.Errorf("%s: more is %v", name, more)

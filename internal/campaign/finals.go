@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/record"
@@ -19,7 +20,7 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 	if len(finalists) == 0 || r.cfg.Finalists < 0 {
 		return r.progress().Best, nil
 	}
-	if done := r.past.finals; done != nil && r.evaluated() == r.past.told {
+	if done := r.past.finals; done != nil && r.evaluated() == r.past.told && !r.incomplete(done) {
 		return r.winner(done), nil
 	}
 	ids := make([]string, len(finalists))
@@ -32,14 +33,30 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 	if err := r.logResume(store.InFinals, r.evaluated()); err != nil {
 		return nil, err
 	}
+	r.rested = time.Now()
 	if err := r.flush(); err != nil {
 		return nil, err
 	}
+	parent := ctx
+	end, limited := r.end(len(finalists))
+	if limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(evaluator.WithEnd(ctx, end), end.Last.Add(endingFinals))
+		defer cancel()
+	}
 	res, err := r.compare(ctx, finalists, nil)
+	if err != nil && ctx.Err() != nil && parent.Err() == nil {
+		res, err = evaluator.Finals{Winner: -1, Early: &evaluator.Early{}}, nil // a worker that is not there
+	}
 	if err != nil {
 		return nil, err
 	}
-	if r.slower(res) > 0 { // once more, and those count: no speedup decides which
+	if res.Early != nil && res.Winner < 0 && !slices.ContainsFunc(res.Entries, func(e evaluator.Finalist) bool { return record.Refuses(e.Verdict) }) {
+		r.warn("the time was over before the finals had measured any finalist: the best is the best of the search; with more time, a resumption holds them")
+		return r.progress().Best, nil
+	}
+	again := !limited || time.Now().Add(time.Since(r.rested)).Before(end.By)
+	if again && r.slower(res) > 0 { // once more, and those count: no speedup decides which
 		again, err := r.compare(ctx, finalists, res.Entries)
 		disturbed := err != nil || again.Winner < 0 && slices.ContainsFunc(again.Entries, func(e evaluator.Finalist) bool { return e.Verdict == evaluator.Infrastructure })
 		if !disturbed || err == nil && record.Refuses(again.Entries[res.Winner].Verdict) {
@@ -53,7 +70,7 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 		}
 	}
 	for _, e := range res.Entries {
-		if res.Winner < 0 && e.Verdict == evaluator.Infrastructure {
+		if res.Winner < 0 && e.Verdict == evaluator.Infrastructure && res.Early == nil {
 			// Not the last word: a resumption repeats them.
 			return nil, fmt.Errorf("the machine disturbed the finals: %s", e.Reason)
 		}
@@ -76,6 +93,16 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 		r.notes = append(r.notes, Event{Finals: &Finals{Candidates: ids, Result: res}})
 	}
 	return r.winner(logged), nil
+}
+
+// incomplete says that earlier finals ended early, and there is time for complete ones.
+func (r *runner) incomplete(f *store.Finals) bool {
+	logged, err := record.ReadFinals(r.cfg.ID, f)
+	if err != nil || logged == nil || logged.Early == nil {
+		return false // what cannot be read is an error where all of it is shown
+	}
+	t := r.cfg.Budget.Time
+	return t == 0 || t-r.used() > r.finalsTime(len(f.Finalists))
 }
 
 // refused are the candidates that are no finalists and have the code of one that is wrong.

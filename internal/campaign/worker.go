@@ -9,6 +9,7 @@ import (
 
 // A job is one candidate for a worker.
 type job struct {
+	ctx       context.Context // ends when the time is over
 	index     int
 	id        string
 	genome    genome.Genome
@@ -19,17 +20,19 @@ type job struct {
 type result struct {
 	index  int
 	result evaluator.Result
+	cut    bool // given up when the time was over
 }
 
-// work evaluates jobs until there are no more. An error ends the campaign.
+// work evaluates jobs until there are no more. An error ends the campaign, unless the time was over.
 func (r *runner) work(ctx context.Context, worker int, jobs <-chan job, results chan<- result) error {
 	for j := range jobs {
-		res, err := r.evaluate(ctx, worker, j)
-		if err != nil {
+		res, err := r.evaluate(j.ctx, worker, j)
+		cut := err != nil && j.ctx.Err() != nil && ctx.Err() == nil
+		if err != nil && !cut {
 			return err
 		}
 		select {
-		case results <- result{j.index, res}:
+		case results <- result{j.index, res, cut}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -252,3 +252,37 @@ func TestWorkersKnowTheOrder(t *testing.T) {
 		}
 	}
 }
+
+// An ending evaluator notes when its finals have to be over.
+type ending struct {
+	*fleettest.Simulated
+	left chan time.Duration
+}
+
+func (e ending) Finals(ctx context.Context, genomes []string) (evaluator.Finals, error) {
+	end, limited := evaluator.EndOf(ctx)
+	if !limited {
+		end.By = time.Now()
+	}
+	e.left <- time.Until(end.By)
+	return e.Simulated.Finals(ctx, genomes)
+}
+
+// TestFinalsEnd: a worker that holds finals knows how long they have.
+func TestFinalsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := make(chan time.Duration, 1)
+		f := fleettest.NewFarm(t, fleettest.InMemory(), 2*time.Second, nil)
+		f.Add("w", 4, func(context.Context) (fleet.Runner, error) {
+			return ending{fleettest.NewSimulated(t, nil), left}, nil
+		}, nil)
+		j := fleettest.Job(20, 8)
+		j.Budget.Time = time.Hour
+		if done, err := f.Run(t.Context(), j, &fleettest.Log{}, 4); err != nil || !done.Complete {
+			t.Fatal(done, err)
+		}
+		if d := <-left; d < 50*time.Minute || d > time.Hour {
+			t.Errorf("finals have %s", d)
+		}
+	})
+}

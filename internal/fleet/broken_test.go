@@ -157,6 +157,7 @@ func TestBrokenFinals(t *testing.T) {
 	for name, finals := range map[string]any{
 		"nothing": nil, "no entries": map[string]any{"winner": -1},
 		"a winner that is none": map[string]any{"winner": 9, "entries": []any{map[string]any{"verdict": "correct", "fitness": .5}}},
+		"separated from nobody": map[string]any{"winner": 0, "entries": []any{map[string]any{"verdict": "correct", "fitness": .5}}, "early": map[string]any{"sets": 1, "of": 6, "unseparated": []int{7}}},
 		"a winner that failed":  map[string]any{"winner": 0, "entries": []any{map[string]any{"verdict": "parity"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

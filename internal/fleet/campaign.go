@@ -111,7 +111,8 @@ type item struct {
 	task
 	of        *Campaign
 	candidate string
-	only      *host // who it is for, if not for anybody
+	end       evaluator.End // of finals
+	only      *host         // who it is for, if not for anybody
 	on        *host
 	strikes   []strike
 	tried     map[string]string // hosts that failed it, and how
@@ -328,6 +329,7 @@ func (c *Campaign) Evaluate(ctx context.Context, g genome.Genome, incumbent floa
 // Finals implements [evaluator.Evaluator]: on the device of one worker.
 func (c *Campaign) Finals(ctx context.Context, finalists []genome.Genome) (evaluator.Finals, error) {
 	t := &item{task: task{Kind: kindFinals, Index: math.MaxInt}}
+	t.end, _ = evaluator.EndOf(ctx)
 	for _, g := range finalists {
 		t.Genomes = append(t.Genomes, g.String())
 	}

@@ -34,12 +34,12 @@ func (c *Campaign) next(x *host, free int) (out []task) {
 			c.dequeue(t)
 			t.give(x, true)
 			c.reserved = nil
-			return []task{t.task}
+			return []task{t.now()}
 		}
 	}
 	if t := c.check(x); t != nil {
 		t.give(x, false)
-		out = append(out, t.task)
+		out = append(out, t.now())
 	}
 	for i := 0; i < len(c.queue) && len(out) < free; {
 		t := c.queue[i]
@@ -49,7 +49,16 @@ func (c *Campaign) next(x *host, free int) (out []task) {
 		}
 		c.queue = slices.Delete(c.queue, i, i+1)
 		t.give(x, false)
-		out = append(out, t.task)
+		out = append(out, t.now())
+	}
+	return out
+}
+
+// now is the task as it is sent at this time: a host's clock may be wrong.
+func (t *item) now() task {
+	out := t.task
+	if !t.end.By.IsZero() {
+		out.By, out.Last = time.Until(t.end.By), time.Until(t.end.Last)
 	}
 	return out
 }
@@ -133,6 +142,8 @@ func (t *item) examine(m *done) {
 		why = fmt.Sprintf("finalist %d wins of %d", m.Finals.Winner, len(t.Genomes))
 	case m.Finals.Winner >= 0 && m.Finals.Entries[m.Finals.Winner].Verdict != evaluator.Correct:
 		why = fmt.Sprintf("a finalist with the verdict %.40q wins", m.Finals.Entries[m.Finals.Winner].Verdict)
+	case m.Finals.Early != nil && slices.ContainsFunc(m.Finals.Early.Unseparated, func(i int) bool { return i < 0 || i >= len(t.Genomes) }):
+		why = "it does not separate the winner from a finalist that there is not"
 	default:
 		for _, e := range m.Finals.Entries {
 			why = cmp.Or(why, good(e.Verdict, e.Fitness))

@@ -121,6 +121,10 @@ type task struct {
 	Kind      string   `json:"kind,omitempty"`
 	Genomes   []string `json:"genomes"`
 	Incumbent float64  `json:"incumbent,omitempty"`
+	// By and Last are how long it is until the finals' [evaluator.End]; both are 0 where there
+	// is none.
+	By   time.Duration `json:"by_ns,omitempty"`
+	Last time.Duration `json:"last_ns,omitempty"`
 }
 
 // done is the body of Done: one of Result, Finals and Error is set.

@@ -613,6 +613,10 @@ func (w *worker) evaluate(ctx context.Context, runner Runner, t task, r *running
 			m.Result = &res
 		}
 	case kindFinals:
+		if t.By != 0 || t.Last != 0 {
+			now := time.Now()
+			ctx = evaluator.WithEnd(ctx, evaluator.End{By: now.Add(t.By), Last: now.Add(t.Last)})
+		}
 		var f evaluator.Finals
 		if f, err = runner.Finals(ctx, t.Genomes); err == nil {
 			m.Finals = &f

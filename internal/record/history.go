@@ -25,8 +25,7 @@ type History struct {
 	// the machine.
 	Resumptions, Pauses int
 
-	spent       time.Duration // before begun
-	begun, last time.Time
+	Clock
 }
 
 // A Proposal is one of the search, and what became of it.
@@ -46,10 +45,6 @@ type Result struct {
 	Spent time.Duration
 }
 
-// Spent is the campaign's wall time, without that between a stop and the resumption
-// after it.
-func (h *History) Spent() time.Duration { return h.spent + h.last.Sub(h.begun) }
-
 // Add takes the next event of the campaign, with its payloads.
 func (h *History) Add(e store.Event) error {
 	fault := func(format string, args ...any) error {
@@ -61,16 +56,12 @@ func (h *History) Add(e store.Event) error {
 		if h.Job, err = ReadJob(e.Campaign, e.Started); err != nil {
 			return err
 		}
-		h.Started, h.begun = e.Started, e.Time
+		h.Started = e.Started
 		h.Versions = []int{e.Started.SearchVersion}
 	case store.KindResumed:
 		if err := h.resumed(&e); err != nil {
 			return err
 		}
-		if e.Note != nil && e.Note.Reason == store.NewBudget {
-			return nil // perhaps in a pause, whose time does not count
-		}
-		h.spent, h.begun = h.Spent(), e.Time
 	case store.KindAsked:
 		if e.Asked.Index != len(h.Proposals) {
 			return fault("proposal %d follows proposal %d", e.Asked.Index, len(h.Proposals)-1)
@@ -89,7 +80,9 @@ func (h *History) Add(e store.Event) error {
 		}
 		p.Measured = e.Measured
 	}
-	h.last = e.Time
+	if err := h.Clock.Add(e); err != nil {
+		return err
+	}
 	if t := e.Result(); t != nil {
 		h.Results = append(h.Results, Result{Told: t, Again: e.Measured != nil, Spent: h.Spent()})
 	}

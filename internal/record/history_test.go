@@ -44,7 +44,7 @@ func TestHistory(t *testing.T) {
 	stop := store.Event{Kind: store.KindStopped, Note: &store.Note{Reason: "interrupted"}}
 	larger := Budget{Evaluations: 9}
 	log := events(
-		store.Event{Kind: store.KindStarted, Started: must(NewStarted(job, description, 1))},
+		store.Event{Kind: store.KindStarted, Started: must(NewStarted(job, description, 1, 0))},
 		asked(0), asked(1),
 		store.Event{Kind: store.KindTold, Told: must(NewTold(0, "0", evaluator.Result{Verdict: evaluator.Infrastructure, Disturbed: "busy"}))}, // at 3 s
 		stop, resumed(store.Continued, Resumption{SearchVersion: 1, Budget: &job.Budget}),
@@ -76,8 +76,11 @@ func TestHistory(t *testing.T) {
 	if want := []any{0, false, 3 * time.Second, 2, false, 7 * time.Second, 0, true, 8 * time.Second}; !reflect.DeepEqual(got, want) {
 		t.Errorf("results %v, not %v", got, want)
 	}
-	if h.Spent() != 9*time.Second {
+	if h.Spent() != 10*time.Second {
 		t.Errorf("spent %s", h.Spent())
+	}
+	if got, want := h.Phases(), (Phases{Searched: 9 * time.Second, Finals: time.Second}); got != want {
+		t.Errorf("phases %+v, not %+v", got, want)
 	}
 	for n, want := range map[int]Budget{4: job.Budget, len(log): larger} {
 		s := must(store.Open(filepath.Join(t.TempDir(), "log.db"), store.Options{}))
@@ -122,7 +125,7 @@ func TestNewBudgetInHistory(t *testing.T) {
 	asked := store.Event{Kind: store.KindAsked, Asked: &store.Asked{Candidate: "0", Genome: "x=1"}}
 	var h History
 	for _, e := range events(
-		store.Event{Kind: store.KindStarted, Started: must(NewStarted(job, description, 1))},
+		store.Event{Kind: store.KindStarted, Started: must(NewStarted(job, description, 1, 0))},
 		another, asked, stop, another, // 3 s until the pause
 		resumed(store.Continued, Resumption{SearchVersion: 1, Budget: &larger}),
 		store.Event{Kind: store.KindTold, Told: must(NewTold(0, "0", correct))}, // 1 s more

@@ -102,7 +102,8 @@ type Start struct {
 type Budget struct {
 	// Evaluations limits how many candidates are proposed.
 	Evaluations int `json:"evaluations,omitempty"`
-	// Time limits the wall time spent, over all resumptions.
+	// Time limits the wall time of the whole campaign over all resumptions: preparation,
+	// search and finals. The search ends early enough for the finals.
 	Time time.Duration `json:"time_ns,omitempty"`
 	// Target ends the search at this speedup over the baseline.
 	Target float64 `json:"target,omitempty"`

@@ -41,10 +41,17 @@ func write(value any, what string) (json.RawMessage, error) {
 	return b, nil
 }
 
-// NewStarted is how the log says that a campaign of a job starts, on what d describes
-// and with a version of its search.
-func NewStarted(j Job, d evaluator.Description, version int) (*store.Started, error) {
-	config, err := write(j, "configuration")
+// A startedJob is a job as the log has it. Prepared is how long the evaluator was prepared
+// before the campaign started.
+type startedJob struct {
+	Job
+	Prepared time.Duration `json:"prepared_ns,omitempty"`
+}
+
+// NewStarted is how the log says that a campaign of a job starts, on what d describes, with a
+// version of its search, and after its evaluator was prepared for some time.
+func NewStarted(j Job, d evaluator.Description, version int, prepared time.Duration) (*store.Started, error) {
+	config, err := write(startedJob{j, prepared}, "configuration")
 	if err != nil {
 		return nil, err
 	}
@@ -59,14 +66,19 @@ func NewStarted(j Job, d evaluator.Description, version int) (*store.Started, er
 
 // ReadJob reads the job of a campaign, as it began; the zero one where the log has none.
 func ReadJob(campaign string, s *store.Started) (Job, error) {
+	j, err := readStarted(campaign, s)
+	return j.Job, err
+}
+
+func readStarted(campaign string, s *store.Started) (startedJob, error) {
 	if len(s.Config) == 0 {
-		return Job{}, nil
+		return startedJob{}, nil
 	}
 	config, err := upgrade(s.Config)
 	if err != nil {
-		return Job{}, unreadable(err, "campaign %s: its configuration", campaign)
+		return startedJob{}, unreadable(err, "campaign %s: its configuration", campaign)
 	}
-	return read[Job](config, "campaign %s: its configuration", campaign)
+	return read[startedJob](config, "campaign %s: its configuration", campaign)
 }
 
 // ReadDescription reads where and with what a campaign made its results; the zero one
@@ -145,6 +157,8 @@ type Resumption struct {
 	Budget *Budget `json:"budget"`
 	// Searched is what ended the search, where finals begin.
 	Searched string `json:"searched,omitempty"`
+	// Prepared is how long the evaluator was prepared before this event.
+	Prepared time.Duration `json:"prepared_ns,omitempty"`
 }
 
 // Note is how the log tells it, after so many results.

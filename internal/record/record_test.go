@@ -40,7 +40,7 @@ func TestWrittenIsRead(t *testing.T) {
 			t.Errorf("%s: %+v (%v), not %+v", what, got, err, want)
 		}
 	}
-	started, err := NewStarted(job, description, 3)
+	started, err := NewStarted(job, description, 3, 0)
 	if err != nil || started.Kernel != "k" || started.Device != "f00d" || started.Name != "EPYC" || started.Strategy != "evolution" || started.SearchVersion != 3 || started.Seed != 7 {
 		t.Fatalf("%+v, %v", started, err)
 	}

@@ -85,7 +85,11 @@ type Campaign struct {
 	SpentS      float64 `json:"spent_s"`
 	Resumptions int     `json:"resumptions"`
 	Pauses      int     `json:"pauses,omitempty"`
-	// PerMinute is the number of evaluations per minute of that. TimedS is the
+	// PreparedS, SearchedS and FinalsS are the parts of SpentS.
+	PreparedS float64 `json:"prepared_s"`
+	SearchedS float64 `json:"searched_s"`
+	FinalsS   float64 `json:"finals_s"`
+	// PerMinute is the number of evaluations per minute of the search. TimedS is the
 	// time in seconds that the device spent in timed launches of candidates and
 	// baseline during the search, from the stored samples, and TimedShare its
 	// share of the wall time; on several devices it may exceed 1.
@@ -299,8 +303,13 @@ func (r *Campaign) read(h *record.History) (map[string]int, error) {
 		}
 	}
 	r.SpentS = h.Spent().Seconds()
+	p := h.Phases()
+	r.PreparedS, r.SearchedS, r.FinalsS = p.Prepared.Seconds(), p.Searched.Seconds(), p.Finals.Seconds()
+	if r.SearchedS > 0 {
+		r.PerMinute = 60 * float64(r.Evaluated) / r.SearchedS
+	}
 	if r.SpentS > 0 {
-		r.PerMinute, r.TimedShare = 60*float64(r.Evaluated)/r.SpentS, r.TimedS/r.SpentS
+		r.TimedShare = r.TimedS / r.SpentS
 	}
 	total := 0.0
 	for _, s := range stages {
@@ -481,6 +490,9 @@ func (r *Campaign) missing(notRun map[string]int) {
 		r.NotRun = append(r.NotRun, "winner: no finalist survived the finals")
 	case r.Finals.VsRunnerUp == nil:
 		r.NotRun = append(r.NotRun, "test against a runner-up: there was one finalist")
+	}
+	if r.Finals != nil && r.Finals.Early != "" {
+		r.NotRun = append(r.NotRun, "the rest of the finals: "+r.Finals.Early)
 	}
 }
 

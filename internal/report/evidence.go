@@ -328,6 +328,8 @@ type FinalsView struct {
 	VsRunnerUp *evaluator.Comparison `json:"vs_runner_up,omitempty"`
 	// RunnerUp is the second best, whom VsRunnerUp compares the winner with.
 	RunnerUp string `json:"runner_up,omitempty"`
+	// Early says what they do not show where they ended early, because the time was over.
+	Early string `json:"early,omitempty"`
 }
 
 // A FinalistView is one candidate of the finals.
@@ -346,6 +348,7 @@ func newFinals(campaign string, f *store.Finals) (*FinalsView, error) {
 		return nil, err
 	}
 	out := &FinalsView{Winner: f.Winner, VsBaseline: logged.VsBaseline, VsRunnerUp: logged.VsRunnerUp, Entries: []FinalistView{}}
+	out.Early = logged.EndedEarly(func(i int) string { return f.Finalists[i] })
 	second := 0.0
 	for _, e := range logged.Entries {
 		v := FinalistView{Candidate: e.Candidate, Genome: e.Genome, Finalist: e.Finalist}

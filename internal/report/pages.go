@@ -390,6 +390,9 @@ func finalsBlocks(f *FinalsView, mark string) []block {
 	if f.VsRunnerUp != nil {
 		tests = append(tests, fmt.Sprintf("winner against runner-up %s: %s", f.RunnerUp, significance(*f.VsRunnerUp)))
 	}
+	if f.Early != "" {
+		tests = append(tests, f.Early)
+	}
 	var ratios []ratioRow
 	for _, e := range f.Entries {
 		if e.Interval != nil {
@@ -661,8 +664,8 @@ func (r *Campaign) page() *page {
 	p.section("The best, shape by shape", r.bestBlocks()...)
 	p.section("Verdicts", r.verdictBlocks()...)
 	p.section("Where the time went", r.stageTable(), facts{
-		{"wall time", seconds(r.SpentS)},
-		{"evaluations per minute", fmt.Sprintf("%.1f", r.PerMinute)},
+		{"wall time", fmt.Sprintf("%s: prepared in %s, searched in %s, finals in %s", seconds(r.SpentS), seconds(r.PreparedS), seconds(r.SearchedS), seconds(r.FinalsS))},
+		{"evaluations per minute of the search", fmt.Sprintf("%.1f", r.PerMinute)},
 		{"in timed launches", fmt.Sprintf("%s, %.1f%% of the wall time: candidates and baseline, batch by batch, from the stored samples of the search", seconds(r.TimedS), 100*r.TimedShare)},
 	})
 	p.section("Operators", r.operatorBlocks()...)

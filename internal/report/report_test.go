@@ -626,11 +626,11 @@ func TestCampaign(t *testing.T) {
 	if back.Format != report.CampaignFormat || len(back.Evaluations) != 4 {
 		t.Errorf("report.json says format %q with %d evaluations", back.Format, len(back.Evaluations))
 	}
-	if c.SpentS != 10 { // 5 s before and 5 s after an hour's pause
-		t.Errorf("%v s were spent, not 10", c.SpentS)
+	if c.SpentS != 11 || c.PreparedS != 0 || c.SearchedS != 9 || c.FinalsS != 2 { // 5 s before and 6 s after an hour's pause
+		t.Errorf("%v s were spent, not 11; %v, %v and %v of them in phases", c.SpentS, c.PreparedS, c.SearchedS, c.FinalsS)
 	}
 	// 24 samples of some 100 launches of some 2 us, each of candidate and baseline, twice
-	if c.TimedS < 0.011 || c.TimedS > 0.02 || math.Abs(c.TimedShare-c.TimedS/10) > 1e-12 || c.PerMinute != 18 {
+	if c.TimedS < 0.011 || c.TimedS > 0.02 || math.Abs(c.TimedShare-c.TimedS/11) > 1e-12 || c.PerMinute != 20 {
 		t.Errorf("%v s in timed launches, a share of %v; %v per minute", c.TimedS, c.TimedShare, c.PerMinute)
 	}
 	for _, want := range []string{"evolution version 1, then 2, seed 7", "--time 2m0s"} {

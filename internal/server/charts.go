@@ -128,16 +128,15 @@ type chart struct {
 type sums struct {
 	read uint64 // events up to it
 
-	spent       time.Duration // before begun
-	begun, last time.Time
-	recorded    bool          // the device is a table
-	devices     time.Duration // how many
-	cost        time.Duration // of all evaluations
-	evaluated   int
-	best        []api.BestPoint
-	funnel      map[funnelKey]int
-	stages      map[evaluator.Stage]time.Duration
-	failed      map[int]uint64 // the events of results that are not correct, by their numbers
+	clock     record.Clock
+	recorded  bool          // the device is a table
+	devices   time.Duration // how many
+	cost      time.Duration // of all evaluations
+	evaluated int
+	best      []api.BestPoint
+	funnel    map[funnelKey]int
+	stages    map[evaluator.Stage]time.Duration
+	failed    map[int]uint64 // the events of results that are not correct, by their numbers
 }
 
 type funnelKey struct {
@@ -167,34 +166,28 @@ func (c *chart) catchUp(s *store.Store, campaign string) error {
 	return nil
 }
 
-// elapsed is the campaign's wall time until the newest event, without that between a stop
-// and the resumption after it.
-func (c *sums) elapsed() time.Duration { return c.spent + c.last.Sub(c.begun) }
-
 // deviceTime is how long the campaign has held devices. A recorded one holds none: its time
 // is what the evaluations took that the table has recorded.
 func (c *sums) deviceTime() time.Duration {
 	if c.recorded {
 		return c.cost
 	}
-	return c.elapsed() * c.devices
+	return c.clock.Spent() * c.devices
 }
 
 // add takes the next event.
 func (c *chart) add(s *store.Store, e store.Event) error {
-	switch e.Kind {
-	case store.KindStarted:
-		c.begun = e.Time
+	if e.Kind == store.KindStarted {
 		d, err := record.ReadDescription(e.Campaign, e.Started)
 		if err != nil {
 			return err
 		}
 		c.recorded = e.Started.Backend == evotune.Replay
 		c.devices = time.Duration(max(1, len(strings.Fields(d.Device.Facts["uuid"]))))
-	case store.KindResumed:
-		c.spent, c.begun = c.elapsed(), e.Time
 	}
-	c.last = e.Time
+	if err := c.clock.Add(e); err != nil {
+		return err
+	}
 	t := e.Result()
 	if t == nil {
 		return nil
@@ -220,7 +213,7 @@ func (c *chart) add(s *store.Store, e store.Event) error {
 	}
 	if n := len(c.best); t.Fitness > 0 && (n == 0 || 1/t.Fitness > c.best[n-1].Speedup) {
 		c.best = append(c.best, api.BestPoint{
-			Evaluations: c.evaluated, ElapsedNS: c.elapsed(), DeviceNS: c.deviceTime(), Speedup: 1 / t.Fitness, Candidate: t.Candidate,
+			Evaluations: c.evaluated, ElapsedNS: c.clock.Spent(), DeviceNS: c.deviceTime(), Speedup: 1 / t.Fitness, Candidate: t.Candidate,
 		})
 	}
 	return nil
@@ -257,7 +250,7 @@ func (c *chart) count(t *store.Told, sign int) error {
 func (c *sums) summary() api.Summary {
 	out := api.Summary{
 		Best: slices.Clone(c.best), Funnel: []api.FunnelRow{}, Stages: map[evaluator.Stage]time.Duration{},
-		Evaluated: c.evaluated, ElapsedNS: c.elapsed(), DeviceNS: c.deviceTime(),
+		Evaluated: c.evaluated, ElapsedNS: c.clock.Spent(), DeviceNS: c.deviceTime(),
 	}
 	for k, n := range c.funnel {
 		out.Funnel = append(out.Funnel, api.FunnelRow{Verdict: k.verdict, Stage: k.stage, Reason: k.reason, Count: n})

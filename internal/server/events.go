@@ -304,7 +304,11 @@ func (t *stream) skim() error {
 
 // look adds an event to the tally, and tells it if it is a turn.
 func (t *stream) look(e store.Event) ([]line, error) {
-	if t.tally.add(e) {
+	best, err := t.tally.add(e)
+	if err != nil {
+		return nil, err
+	}
+	if best {
 		t.records[e.Seq], t.best = true, e.Seq
 	}
 	if e.Kind == store.KindFinals {

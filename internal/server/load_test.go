@@ -47,7 +47,7 @@ func fill(t testing.TB, path string, campaigns, evaluations int) {
 		kernel := names[c%len(names)]
 		device := evaluator.Device{Name: fmt.Sprintf("processor %d", c%4), Kind: "cpu", Fingerprint: fmt.Sprintf("%08x", c%4), Facts: map[string]string{"architecture": "amd64", "flags": "avx avx2 fma"}}
 		id := fmt.Sprintf("%s-%08x", kernel, c)
-		started, err := record.NewStarted(evotune.Job{Kernel: kernel, Shapes: []string{"1024"}, Backend: "cpu", Strategy: "evolution", Hash: "00"}, evaluator.Description{Backend: "cpu", Device: device, Kernel: kernel, Shapes: []string{"1024"}}, 1)
+		started, err := record.NewStarted(evotune.Job{Kernel: kernel, Shapes: []string{"1024"}, Backend: "cpu", Strategy: "evolution", Hash: "00"}, evaluator.Description{Backend: "cpu", Device: device, Kernel: kernel, Shapes: []string{"1024"}}, 1, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -757,7 +757,7 @@ func rendered(t *testing.T, path string) (campaign, parent, child string) {
 		}
 	}
 	device := evaluator.Device{Name: "a processor", Kind: "cpu", Fingerprint: "00000001"}
-	started, err := record.NewStarted(target.Job, evaluator.Description{Backend: "cpu", Device: device, Kernel: "softmax", Shapes: target.Job.Shapes}, 1)
+	started, err := record.NewStarted(target.Job, evaluator.Description{Backend: "cpu", Device: device, Kernel: "softmax", Shapes: target.Job.Shapes}, 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func (p *progress) event(e evotune.Event) {
 	switch {
 	case e.Started != nil:
 		p.budget, p.resumed = e.Started.Config.Budget, e.Started.Resumed
-		p.last = evotune.Progress{Evaluated: e.Started.Resumed, Elapsed: e.Started.Spent, Remaining: -1}
+		p.last = evotune.Progress{Evaluated: e.Started.Resumed, Elapsed: e.Started.Spent + e.Started.Prepared, Remaining: -1}
 		p.begun, p.lastAt = e.Time, e.Time
 	case e.Budget != nil:
 		p.budget = *e.Budget

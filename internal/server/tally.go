@@ -21,33 +21,26 @@ type tally struct {
 	again    bool // best is of a second measurement
 	finals   *store.Finals
 
-	spent       time.Duration // before begun
-	begun, last time.Time
-	paused      time.Duration // the newest pause
-	fresh       int           // results of this run, which took ran before begun
-	ran         time.Duration
-	rested      time.Time // when the search came to rest: of the finals, or zero
+	clock  record.Clock
+	last   time.Time
+	paused time.Duration // the newest pause
+	fresh  int           // results of this run
+	before time.Duration // that earlier runs searched
 }
 
 // add takes the next event. It says whether that is a new best of the search.
-func (t *tally) add(e store.Event) bool {
-	record := false
+func (t *tally) add(e store.Event) (record bool, err error) {
 	switch e.Kind {
 	case store.KindStarted:
-		t.begun, t.verdicts = e.Time, map[evaluator.Verdict]int{}
+		t.verdicts = map[evaluator.Verdict]int{}
 	case store.KindResumed:
 		switch {
-		case e.Note != nil && e.Note.Reason == store.InFinals:
-			t.rested = e.Time
-		case e.Note != nil && e.Note.Reason == store.NewBudget: // it goes on as before
-		default:
-			if e.Note == nil || e.Note.Reason != store.Continued {
-				t.fresh, t.ran, t.rested = 0, 0, time.Time{}
-			} else {
-				t.ran, t.paused = t.ran+t.last.Sub(t.begun), e.Time.Sub(t.last)
-			}
-			t.spent += t.last.Sub(t.begun)
-			t.begun = e.Time
+		case e.Note == nil:
+			t.fresh, t.before = 0, t.clock.Phases().Searched
+		case e.Note.Reason == store.Continued:
+			t.paused = e.Time.Sub(t.last)
+		case e.Note.Reason != store.InFinals && e.Note.Reason != store.NewBudget:
+			t.fresh, t.before = 0, t.clock.Phases().Searched
 		}
 	case store.KindTold:
 		t.fresh++
@@ -59,7 +52,7 @@ func (t *tally) add(e store.Event) bool {
 		t.finals = e.Finals
 	}
 	t.last = e.Time
-	return record
+	return record, t.clock.Add(e)
 }
 
 // consider makes a result the best if it is. A second measurement takes the place of the
@@ -74,13 +67,10 @@ func (t *tally) consider(told *store.Told, again bool) bool {
 	return true
 }
 
-// elapsed is the wall time that the campaign took until the newest event.
-func (t *tally) elapsed() time.Duration { return t.spent + t.last.Sub(t.begun) }
-
 // beginning is what is told when somebody begins to run the campaign, or goes on with it.
 func (t *tally) beginning(e store.Event, evaluated int, budget *evotune.Budget) api.Started {
-	out := *t.started
-	out.Campaign, out.Resumed, out.Spent = e.Campaign, evaluated, t.spent
+	out, prepared := *t.started, t.clock.Prepared()
+	out.Campaign, out.Resumed, out.Prepared, out.Spent = e.Campaign, evaluated, prepared, t.clock.Spent()-prepared
 	if budget != nil {
 		out.Config.Budget = *budget
 	}
@@ -89,18 +79,14 @@ func (t *tally) beginning(e store.Event, evaluated int, budget *evotune.Budget) 
 
 // ending is what is told when the campaign stops or has ended.
 func (t *tally) ending(e store.Event, encoding func(candidate string) (string, error)) (api.Outcome, error) {
-	out := api.Outcome{Campaign: e.Campaign, Verdicts: maps.Clone(t.verdicts), Sanitized: t.started.Config.Sanitized(), ElapsedNS: t.elapsed()}
+	out := api.Outcome{Campaign: e.Campaign, Verdicts: maps.Clone(t.verdicts), Sanitized: t.started.Config.Sanitized(), ElapsedNS: t.clock.Spent(), Phases: t.clock.Phases()}
 	for _, n := range t.verdicts {
 		out.Evaluated += n
 	}
 	if e.Note != nil {
 		out.Reason = e.Note.Reason
 	}
-	end := t.last
-	if !t.rested.IsZero() {
-		end = t.rested
-	}
-	if d := t.ran + end.Sub(t.begun); d > 0 {
+	if d := out.Phases.Searched - t.before; d > 0 {
 		out.PerMinute = float64(t.fresh) / d.Minutes()
 	}
 	id, f := record.CampaignFigures(store.Campaign{ID: e.Campaign, Best: t.best, BestAgain: t.again, Finals: t.finals})

@@ -322,7 +322,8 @@ class Kernel:
         """Searches for the fastest values, and gives the best that finals have found.
 
         ``time`` ("60s", "10m"), ``evaluations``, ``target`` (a speedup) and ``patience`` (evaluations without a new best) are
-        budgets; the first that is spent ends the search, and finals follow. Further settings are those of ``tune run``, as
+        budgets; the first that is spent ends the search, and finals follow. ``time`` is for preparation, search and finals together,
+        two minutes if there is no budget. Further settings are those of ``tune run``, as
         ``workers=2`` for ``--workers 2``. Ctrl-C ends the search after what is in flight and keeps what there is: then there
         were no finals, and :meth:`resume` goes on. ``progress`` says whether a bar is shown; by default in a terminal and in a notebook.
         """
