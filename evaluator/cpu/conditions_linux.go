@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -79,10 +80,31 @@ func readUsage(pids []int) *usage {
 	}
 	for _, pid := range pids {
 		if t, err := processorTime(pid); err == nil {
-			u.own += t.Seconds()
+			u.own += t.Seconds() + waitedFor(pid)
 		}
 	}
 	return u
+}
+
+// waitedFor is the processor time, in seconds, of those that a process has started and waited for: a compiler's parts.
+func waitedFor(pid int) float64 {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	// The name of the program, in parentheses, may have spaces; the times are the 16th and the 17th field, and the third is behind the name.
+	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	if len(f) < 15 {
+		return 0
+	}
+	user, _ := strconv.ParseFloat(string(f[13]), 64)
+	system, _ := strconv.ParseFloat(string(f[14]), 64)
+	return (user + system) * tick
+}
+
+// descendants lists the processes that evotune started, and theirs.
+func descendants() (pids []int) {
+	for _, p := range programs.Descendants(programs.Table(), os.Getpid()) {
+		pids = append(pids, p.PID)
+	}
+	return pids
 }
 
 // since says what the machine did since an earlier reading.
@@ -111,26 +133,22 @@ func (u *usage) since(before *usage) (c evaluator.Conditions) {
 
 // Conditions implements [evaluator.Lab]. It looks for a fifth of a second.
 func (h *lab) Conditions(ctx context.Context) evaluator.Conditions {
-	look := func() *usage {
-		var pids []int
-		for _, p := range programs.Descendants(programs.Table(), os.Getpid()) {
-			pids = append(pids, p.PID)
-		}
-		return readUsage(pids)
-	}
-	before := look()
+	before := readUsage(descendants())
 	select {
 	case <-time.After(2 * shortestWindow):
 	case <-ctx.Done():
 		return evaluator.Conditions{}
 	}
-	c := look().since(before)
+	c := readUsage(descendants()).since(before)
 	c.ClockMHz = clockMHz()
 	return c
 }
 
-// usage reads the counters for a session that has the machine to itself.
+// usage reads the counters for a session that has the machine to itself, or all but the cores that it leaves.
 func (s *session) usage() *usage {
+	if s.leaves > 0 {
+		return readUsage(descendants())
+	}
 	var pids []int
 	for _, e := range s.entries {
 		if e.p != nil && !e.p.ended {

@@ -55,12 +55,49 @@ func TestTimingKeepsOut(t *testing.T) {
 	}
 }
 
-// TestLabsShareTheHostLong: while one lab of this process times a candidate, no other
+// TestTimingLeavesCores: where cores don't slow each other down, the next candidate is compiled beside a timing, unless
+// the timing has threads for all cores.
+func TestTimingLeavesCores(t *testing.T) {
+	if cores() < 2 {
+		t.Skip("there is one core")
+	}
+	one, two := openBare(t), sharedLab(t, "mixed", guardsName).lab
+	was := one.apart
+	defer func() { one.apart = was }()
+	for _, c := range []struct {
+		apart    bool
+		threads  int
+		compiles bool
+	}{{true, 1, true}, {false, 1, false}, {true, cores(), false}} {
+		one.apart = c.apart
+		src := two.baselineSource
+		src.Source += fmt.Sprintf("\nconst long made_at = %d;\n", time.Now().UnixNano())
+		src.Hash = fmt.Sprint(time.Now().UnixNano())
+		s := one.open(evaluator.ForTiming, one.build("nothing", c.threads))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		if !c.compiles {
+			ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+		}
+		_, report, err := two.Build(ctx, src)
+		cancel()
+		if compiled := err == nil && report.Refused == ""; compiled != c.compiles || !compiled && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%+v: it compiled: %v, %v, %+v", c, compiled, err, report)
+		}
+		if _, err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLabsShareTheHostLong: while one lab of this process times a candidate and leaves no cores, no other
 // compiles, and none is opened; both come to their turn.
 func TestLabsShareTheHostLong(t *testing.T) {
 	longtest.Long(t, "it opens a lab without a cache beside one that measures")
 	compiler, timed := apart(t)
 	one := openBare(t)
+	was := one.apart
+	defer func() { one.apart = was }()
+	one.apart = false
 	a := one.build("nothing", 1)
 	measure := func() (err error) {
 		s, err := one.Open(t.Context(), evaluator.ForTiming, a)

@@ -58,7 +58,7 @@ func (h *lab) Inspect(ctx context.Context, a evaluator.Artifact, _ []*regexp.Reg
 	if err != nil {
 		return seen, err
 	}
-	ctx, done, err := h.work(ctx)
+	ctx, done, err := h.work(ctx, 1)
 	if err != nil {
 		return seen, err
 	}

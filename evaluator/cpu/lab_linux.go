@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,6 +41,8 @@ type lab struct {
 	jobs      *semaphore.Weighted
 	sandbox   bool
 	limits    map[string]any
+	// apart says that other cores work beside timings, see spare.
+	apart bool
 
 	// baselineSource is what candidates are compared with, at every shape;
 	// baseline is what the compiler made of it.
@@ -138,13 +141,13 @@ func supported(im *kernels.Implementation) error {
 	return nil
 }
 
-// work begins a call that needs a share of the host. Done ends it.
-func (h *lab) work(ctx context.Context) (_ context.Context, done func(), err error) {
+// work begins a call that works on so many cores, beside a timing if it leaves them. Done ends it.
+func (h *lab) work(ctx context.Context, threads int) (_ context.Context, done func(), err error) {
 	ctx, leave, err := h.Enter(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, release, err := h.share(ctx)
+	ctx, release, err := h.sharing(ctx, threads)
 	if err != nil {
 		leave()
 		return nil, nil, err
@@ -154,13 +157,25 @@ func (h *lab) work(ctx context.Context) (_ context.Context, done func(), err err
 
 // share waits for a job's slot and for the host to be free of timings.
 func (h *lab) share(ctx context.Context) (context.Context, func(), error) {
-	if programs.HoldsHost(ctx) { // who waits for it may have all the jobs
+	return h.slot(ctx, programs.ShareHost)
+}
+
+// sharing waits for a job's slot and for as many cores as the work has threads: those that a timing
+// leaves will do.
+func (h *lab) sharing(ctx context.Context, threads int) (context.Context, func(), error) {
+	return h.slot(ctx, func(ctx context.Context) (context.Context, func(), error) {
+		return programs.ShareCores(ctx, threads)
+	})
+}
+
+func (h *lab) slot(ctx context.Context, enter func(context.Context) (context.Context, func(), error)) (context.Context, func(), error) {
+	if programs.HoldsHost(ctx) { // what waits for it may have all the jobs
 		return ctx, func() {}, nil
 	}
 	if err := h.jobs.Acquire(ctx, 1); err != nil {
 		return nil, nil, err
 	}
-	ctx, release, err := programs.ShareHost(ctx)
+	ctx, release, err := enter(ctx)
 	if err != nil {
 		h.jobs.Release(1)
 		return nil, nil, err
@@ -227,7 +242,11 @@ func (h *lab) build(ctx context.Context, src kernels.Rendered, key string) (a ev
 			a.Unsupported[d.shape.Name] = h.Plan.Implementations[0].Supports(genome.Genome{}, d.shape, nil).Error()
 		}
 	}
-	ctx, done, err := h.work(ctx)
+	parts := 1
+	if slices.ContainsFunc(src.Flags, func(f string) bool { return strings.HasPrefix(f, "-flto") }) {
+		parts = cores() // the linker starts as many compilers
+	}
+	ctx, done, err := h.work(ctx, parts)
 	if err != nil {
 		return a, report, err
 	}

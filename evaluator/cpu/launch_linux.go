@@ -49,7 +49,7 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 	if tool == memcheckName && c.src.Threads > 1 && h.sandbox && (h.tool.jail == nil || !programs.ConfinesSignals()) {
 		return evaluator.Findings{NotRun: "several threads under valgrind could signal evotune on this kernel (Landlock 6, Linux 6.12, confines them)"}, nil
 	}
-	ctx, done, err := h.work(ctx)
+	ctx, done, err := h.work(ctx, c.src.Threads)
 	if err != nil {
 		return found, err
 	}

@@ -3,6 +3,8 @@
 package cpu
 
 import (
+	"maps"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -136,6 +138,48 @@ func TestBetween(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
+}
+
+// TestKeepRates: timings leave cores only where all cores together reach what one reaches, times their number.
+func TestKeepRates(t *testing.T) {
+	rates := map[string]float64{"f32/1": 10, "f32/4": 39, "llc/1": 5, "llc/4": 20, "memory/1": 3, "memory/4": 12}
+	if !keepRates(rates, 4) {
+		t.Error("cores that keep their rates")
+	}
+	for name, less := range map[string]float64{"f32/4": 37, "llc/4": 18, "memory/4": 9, "memory/1": 0} {
+		slower := maps.Clone(rates)
+		slower[name] = less
+		if keepRates(slower, 4) {
+			t.Errorf("%s of %v", name, less)
+		}
+	}
+	if keepRates(rates, 2) || keepRates(nil, 1) {
+		t.Error("rates that were not measured")
+	}
+}
+
+// TestOwnUsage: what a compiler's parts used counts as evotune's own while the compiler still runs.
+func TestOwnUsage(t *testing.T) {
+	shell := exec.Command("sh", "-c", "(i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done); echo done; read end")
+	in, err := shell.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 8)); err != nil {
+		t.Error(err)
+	}
+	if got := waitedFor(shell.Process.Pid); got < 2*tick {
+		t.Errorf("its parts used %v s", got)
+	}
+	_ = in.Close()
+	_ = shell.Wait() // the status of read
 }
 
 func TestUsage(t *testing.T) {

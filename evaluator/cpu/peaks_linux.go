@@ -22,10 +22,36 @@ var probeSource string
 
 // loadPeaks takes the machine's peaks from the cache or measures them.
 func (h *lab) loadPeaks(ctx context.Context) error {
-	return h.LoadPeaks(ctx, labs.Ceilings{
+	err := h.LoadPeaks(ctx, labs.Ceilings{
 		Key:   cache.Key("peaks 2", h.Desc.Device.Fingerprint, h.tool.identity, cache.Key(probeSource)),
 		Needs: []string{"f32/1"}, Measure: h.measurePeaks, Device: evaluator.Peaks{CacheBytes: lastLevelBytes(), Cores: cores()},
 	})
+	h.apart = keepRates(h.Desc.Device.Peaks, cores())
+	return err
+}
+
+// independent is the least share of its own rate that each core keeps while all work, for other work to run
+// beside a timing: the shares of honest measurements of one rate differ by less.
+const independent = 0.95
+
+// spare is how many cores a timing of so many threads leaves to compilers and checks of other candidates. It is none
+// where the peaks show that cores slow each other down, as those do that share execution units, power or memory.
+func (h *lab) spare(threads int) int {
+	if !h.apart {
+		return 0
+	}
+	return max(cores()-max(threads, 1), 0)
+}
+
+// keepRates says whether n cores together reach n times each rate of one.
+func keepRates(rates map[string]float64, n int) bool {
+	for _, name := range []string{"f32", "llc", "memory"} {
+		one, all := rates[name+"/1"], rates[name+"/"+strconv.Itoa(n)]
+		if !(one > 0) || all < independent*float64(n)*one {
+			return false
+		}
+	}
+	return true
 }
 
 // measurePeaks measures the machine's peaks with all of its cores and with one.

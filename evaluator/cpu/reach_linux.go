@@ -38,7 +38,7 @@ func (h *lab) Profile(ctx context.Context, artifact evaluator.Artifact) ([]evalu
 	if !built || artifact.Unsupported[h.problem.Sanitize.shape.Name] != "" {
 		return nil, nil // they are "not run" all the same
 	}
-	ctx, done, err := h.work(ctx)
+	ctx, done, err := h.work(ctx, c.src.Threads)
 	if err != nil {
 		return nil, err
 	}

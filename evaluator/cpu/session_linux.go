@@ -24,6 +24,7 @@ type session struct {
 	base    *contender
 	seen    *usage
 	pool    string // of the contents that are launched on
+	leaves  int    // cores for work beside timings
 
 	ctx    context.Context // the life of the processes
 	cancel context.CancelFunc
@@ -72,7 +73,7 @@ func (h *lab) Open(ctx context.Context, purpose evaluator.Purpose, artifacts ...
 }
 
 func (s *session) openParity(ctx context.Context) error {
-	_, release, err := s.h.share(ctx)
+	_, release, err := s.h.sharing(ctx, s.entries[0].c.src.Threads)
 	if err != nil {
 		return err
 	}
@@ -88,13 +89,16 @@ func (s *session) openParity(ctx context.Context) error {
 	return s.start(s.entries[0], s.arena, parityEnv)
 }
 
-// openTiming takes the host. Timings of single candidates share memory and the
+// openTiming takes the host, or all but the cores that timings leave to compilers and checks. Timings of single candidates share memory and the
 // baseline's process; the finals have their own.
 func (s *session) openTiming(ctx context.Context) (err error) {
 	if _, err := s.h.builtBaseline(ctx); err != nil {
 		return err
 	}
-	held, release, err := programs.TakeHost(ctx)
+	if s.purpose == evaluator.ForTiming {
+		s.leaves = s.h.spare(max(s.entries[0].c.src.Threads, s.h.baselineSource.Threads))
+	}
+	held, release, err := programs.TakeCores(ctx, s.leaves)
 	if err != nil {
 		return err
 	}

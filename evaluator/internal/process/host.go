@@ -10,18 +10,24 @@ import (
 )
 
 // The host is shared by all labs of this process: what is compiled, and what is launched
-// without being timed on the CPU, holds one share of it, and what is timed there holds
-// all of it. The semaphore serves in the order of asking: a timing waits for what is under
-// way, nothing new overtakes it, and it overtakes nothing. Who holds a part of the host
-// never waits for a GPU, so that nobody waits in a circle.
-const wholeHost = 1 << 30
+// without being timed on the CPU, holds a share of it, and what is timed there holds
+// all of it, or all but the cores that it leaves to others. The semaphore serves in the
+// order of asking: a timing waits for what is under way, nothing new overtakes it, and it
+// overtakes nothing. Work that holds a part of the host never waits for a GPU, so there is
+// no circle of waits.
+const (
+	wholeHost = 1 << 30
+	// usualShare is more than the cores that a timing leaves: only work that asks for
+	// single cores runs beside a timing.
+	usualShare = 1 << 12
+)
 
 var host = semaphore.NewWeighted(wholeHost)
 
 // A hold is a part of the host that a context's owner has.
 type hold struct {
-	alone bool
-	over  atomic.Bool
+	part int64
+	over atomic.Bool
 }
 
 type holdKey struct{}
@@ -32,13 +38,25 @@ var errUpgrade = errors.New("who holds a share of the host cannot have all of it
 // ShareHost waits for a share of the host and returns how to give it back. Who has the
 // context that it returns has the share, and waits for no other.
 func ShareHost(ctx context.Context) (context.Context, func(), error) {
-	return enterHost(ctx, 1)
+	return enterHost(ctx, usualShare)
+}
+
+// ShareCores is ShareHost for work on so many cores that may run beside a timing that
+// leaves as many.
+func ShareCores(ctx context.Context, cores int) (context.Context, func(), error) {
+	return enterHost(ctx, int64(min(max(cores, 1), usualShare)))
 }
 
 // TakeHost waits for all of the host: nothing else compiles, and nothing is launched on
 // it, until it is given back.
 func TakeHost(ctx context.Context) (context.Context, func(), error) {
 	return enterHost(ctx, wholeHost)
+}
+
+// TakeCores is TakeHost for a timing that leaves so many cores to those that asked for
+// single ones.
+func TakeCores(ctx context.Context, leaves int) (context.Context, func(), error) {
+	return enterHost(ctx, wholeHost-int64(min(max(leaves, 0), usualShare-1)))
 }
 
 // HoldsHost says whether a context has a share of the host, or all of it.
@@ -53,7 +71,7 @@ func holdOf(ctx context.Context) *hold {
 
 func enterHost(ctx context.Context, part int64) (context.Context, func(), error) {
 	if h := holdOf(ctx); h != nil {
-		if part == wholeHost && !h.alone {
+		if part > h.part && part >= wholeHost-usualShare {
 			return nil, nil, errUpgrade
 		}
 		return ctx, func() {}, nil
@@ -61,7 +79,7 @@ func enterHost(ctx context.Context, part int64) (context.Context, func(), error)
 	if err := host.Acquire(ctx, part); err != nil {
 		return nil, nil, err
 	}
-	h := &hold{alone: part == wholeHost}
+	h := &hold{part: part}
 	return context.WithValue(ctx, holdKey{}, h), sync.OnceFunc(func() {
 		h.over.Store(true)
 		host.Release(part)
