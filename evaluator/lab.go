@@ -333,6 +333,9 @@ type Sampled struct {
 	// Pool is the seed of the contents that the session launches on: drawn in secret,
 	// so that no candidate knows it while it runs.
 	Pool string
+	// Making is how long the lab made contents while other work ran on cores that the session
+	// left: without that work it takes less, so it does not count against Plan.SampleTime.
+	Making time.Duration
 }
 
 // A Series is one contender's readings. Entry i of Readings and of Baseline

@@ -225,6 +225,7 @@ type scriptedLab struct {
 	actors   map[string]*actor // by the text of the source
 	baseline map[string]*actor // by shape; "" is the usual one
 	vendor   bool              // the baselines have no source
+	making   time.Duration     // in each request for samples, of contents beside other work
 	control  func(c kernels.Control, s kernels.Shape) ([]Output, error)
 	tools    []string
 	launches time.Duration // what one under a tool takes
@@ -450,7 +451,8 @@ func (s *scriptedSession) Sample(ctx context.Context, r SampleRequest) (Sampled,
 		out.Series = append(out.Series, series)
 	}
 	select {
-	case <-time.After(time.Duration(took)):
+	case <-time.After(time.Duration(took) + l.making):
+		out.Making = l.making
 		return out, nil
 	case <-ctx.Done():
 		return Sampled{}, ctx.Err()

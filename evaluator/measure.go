@@ -29,6 +29,7 @@ type tally struct {
 	latency  []float64
 	seen     Conditions
 	pools    []string
+	making   time.Duration // of contents, beside other work
 }
 
 // A pair is a reading of the candidate and the reading of the baseline taken next to it.
@@ -68,6 +69,7 @@ func (t *tally) add(s Series, of Sampled) {
 	for i := range min(len(s.Readings), len(s.Baseline)) {
 		t.pairs = append(t.pairs, pair{s.Readings[i], s.Baseline[i], max(s.Batch, 1), max(s.BaselineBatch, 1), t.set})
 	}
+	t.making += of.Making
 	t.sets = max(t.sets, s.Sets)
 	t.after.merge(s.After)
 	t.latency = append(t.latency, s.LatencyNS...)
@@ -761,7 +763,7 @@ func (j *judge) timeShape(ctx context.Context, s Session, t *tally, incumbent fl
 		if floor, err = j.floor(ctx, t); err != nil {
 			return Timing{}, Outcome{}, err
 		}
-		stopped = j.enough(t, time.Since(begin), incumbent, floor)
+		stopped = j.enough(t, time.Since(begin)-t.making, incumbent, floor)
 	}
 	if stopped != stopClock && stopped != stopUnsettled {
 		if err := j.sample(ctx, s, t, 0, stopped, incumbent); err != nil {

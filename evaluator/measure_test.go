@@ -233,6 +233,33 @@ func plain(j *judge, n int, ratios []float64, pairNS float64) *tally {
 	return t
 }
 
+// Work beside a measurement slows how contents are made, and takes no pairs from it.
+func TestMakingBeside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pairs := map[time.Duration]int{}
+		for _, making := range []time.Duration{0, 300 * time.Millisecond} {
+			l := newLab()
+			l.making, l.rng = making, rand.New(rand.NewPCG(1, 2))
+			l.weather.noise, l.weather.run = 0.05, 1e12 // never precise, never preempted
+			l.actors["1"], l.baseline[""] = &actor{ns: 60e6}, &actor{ns: 60e6}
+			p := labPlan()
+			p.SampleTime = time.Second
+			j, err := newJudge(t.Context(), l, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := newOrdeal(j, p).Evaluate(t.Context(), labGenome(t, p, 1), 0)
+			if err != nil || r.Verdict != Correct {
+				t.Fatalf("%s: %s, %v", r.Verdict, r.Reason, err)
+			}
+			pairs[making] = len(r.Timings[0].SamplesNS)
+		}
+		if n := pairs[0]; n < 6 || n > 12 || pairs[300*time.Millisecond] != n {
+			t.Errorf("pairs by the time that contents take: %v", pairs)
+		}
+	})
+}
+
 // On a calm machine sampling stops as it always did.
 func TestEnough(t *testing.T) {
 	j := &judge{rules: rulesByKind["cpu"], plan: twoShapes()}

@@ -219,6 +219,7 @@ func (t *timingState) contents(to []byte, d *shapeData, set uint32, buffer int) 
 // baseline's: what is made as a whole is the same for the first launch of each side, for the second, and
 // so on, since how long a launch takes may depend on it.
 func (t *timingState) refresh(d *shapeData, sides ...[]uint32) error {
+	defer func(begin time.Time) { t.making += time.Since(begin) }(time.Now())
 	p := t.places[d]
 	sets := p.turn(len(slices.Concat(sides...)))
 	for _, set := range sets {

@@ -313,6 +313,9 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 	if err := s.prepare(r); err != nil {
 		return out, err
 	}
+	if made := s.state.making; s.leaves > 0 {
+		defer func() { out.Making = s.state.making - made }()
+	}
 	out.Pool = s.pool
 	out.Series = make([]evaluator.Series, len(s.entries))
 	several := len(s.entries) > 1

@@ -53,6 +53,8 @@ type timingState struct {
 	// drawn is when the pool was drawn, and pythonTime how long functions in Python took since.
 	drawn      time.Time
 	pythonTime time.Duration
+	// making is how long it took to make contents, all in all.
+	making time.Duration
 }
 
 // A placement is where the sets of a shape lie in an arena, and what they hold.
