@@ -64,12 +64,12 @@ func gencode(arch string) []string {
 
 // A compiler compiles kernel.cu of a folder for an architecture, and gives what it and
 // ptxas say.
-type compiler func(t *testing.T, dir, arch string, flags []string) (log string, err error)
+type compiler func(t *testing.T, dir, arch string) (log string, err error)
 
 func byNVCC(nvcc string) compiler {
-	return func(t *testing.T, dir, arch string, flags []string) (string, error) {
+	return func(t *testing.T, dir, arch string) (string, error) {
 		args := append(gencode(arch), "-cubin", "-lineinfo", "-DNDEBUG", "-Xptxas", "-v", "-o", filepath.Join(dir, "kernel.cubin"))
-		args = append(append(args, flags...), filepath.Join(dir, "kernel.cu"))
+		args = append(args, filepath.Join(dir, "kernel.cu"))
 		out, err := exec.CommandContext(t.Context(), nvcc, args...).CombinedOutput()
 		return string(out), err
 	}
@@ -114,13 +114,8 @@ func byNVRTC(t *testing.T, nvcc string) compiler {
 	if out, err := exec.CommandContext(t.Context(), "cc", "-o", program, source, "-I"+include, "-L"+lib, "-lnvrtc", "-Wl,-rpath,"+lib).CombinedOutput(); err != nil {
 		t.Fatalf("the NVRTC beside %s cannot be called: %v\n%s", nvcc, err, out)
 	}
-	return func(t *testing.T, dir, arch string, flags []string) (string, error) {
+	return func(t *testing.T, dir, arch string) (string, error) {
 		args := []string{filepath.Join(dir, "kernel.cu"), "--gpu-architecture=" + arch, "--ptxas-options=-v", "-std=c++17", "-lineinfo", "-DNDEBUG", "-I" + dir, "-I" + include}
-		for _, f := range flags {
-			if !strings.HasPrefix(f, "-O") { // which means nothing to NVRTC
-				args = append(args, f)
-			}
-		}
 		cmd := exec.CommandContext(t.Context(), program, args...)
 		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+lib) // it loads a part of its own
 		out, err := cmd.CombinedOutput()
@@ -131,14 +126,14 @@ func byNVRTC(t *testing.T, nvcc string) compiler {
 var ptxasLine = regexp.MustCompile(`(?s)(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers`)
 
 // ptxas compiles and gives what the assembler says of the entry.
-func ptxas(t *testing.T, compile compiler, arch string, files map[string]string, flags []string) (stats, log string, err error) {
+func ptxas(t *testing.T, compile compiler, arch string, files map[string]string) (stats, log string, err error) {
 	dir := t.TempDir()
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return "", "", err
 		}
 	}
-	log, err = compile(t, dir, arch, flags)
+	log, err = compile(t, dir, arch)
 	if err != nil {
 		return "", log, err
 	}
@@ -162,7 +157,7 @@ func TestFP8HeaderLong(t *testing.T) {
 	for _, use := range []struct{ nvcc, arch string }{{nvcc, "sm_80"}, {newerNVCC(t, "sm_90a"), "sm_90a"}} {
 		for by, compile := range map[string]compiler{"nvcc": byNVCC(use.nvcc), "NVRTC": byNVRTC(t, use.nvcc)} {
 			for source, good := range map[string]bool{right: true, strings.Replace(right, "const __nv_fp8_e5m2 *b", "const __nv_fp8_e4m3 *b", 1): false} {
-				if _, log, err := ptxas(t, compile, use.arch, map[string]string{"kernel.cu": header + source}, nil); (err == nil) != good {
+				if _, log, err := ptxas(t, compile, use.arch, map[string]string{"kernel.cu": header + source}); (err == nil) != good {
 					t.Errorf("%s for %s by %s: %v, want good %t\n%s", source, use.arch, by, err, good, log)
 				}
 			}
@@ -228,7 +223,7 @@ func TestHopperHeaderLong(t *testing.T) {
 		for what, files := range map[string]map[string]string{
 			"two kernels sm_80": candidate(base+sequence, withoutASM(plain)), "tensor maps sm_90": candidate(mapping(t), withoutASM(hopperTemplate)),
 		} {
-			if stats, log, err := ptxas(t, compile, what[strings.LastIndex(what, " ")+1:], files, nil); err != nil {
+			if stats, log, err := ptxas(t, compile, what[strings.LastIndex(what, " ")+1:], files); err != nil {
 				t.Errorf("%s by %s: %v\n%s", what, by, err, log)
 			} else {
 				t.Logf("%s by %s: %s", what, by, stats)
@@ -250,7 +245,7 @@ func TestHopperHeaderLong(t *testing.T) {
 			if template == hopperTemplate && !c.good {
 				t.Fatalf("%s: nothing was replaced", what)
 			}
-			stats, log, err := ptxas(t, compile, "sm_90a", candidate(mapping(t), template), nil)
+			stats, log, err := ptxas(t, compile, "sm_90a", candidate(mapping(t), template))
 			if (err == nil) != c.good {
 				t.Errorf("%s by %s compiles: %t, want %t (%v)\n%s", what, by, err == nil, c.good, err, log)
 			} else if c.good {
@@ -265,7 +260,7 @@ func TestHopperHeaderLong(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, log, err := ptxas(t, compile, "sm_90a", compiled(r), nil); err != nil {
+			if _, log, err := ptxas(t, compile, "sm_90a", compiled(r)); err != nil {
 				t.Errorf("as a file by %s: %v\n%s", by, err, log)
 			}
 		}
