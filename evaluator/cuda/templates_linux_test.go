@@ -92,6 +92,13 @@ func compileTemplates(t *testing.T, cells ...cell) map[string]bool {
 			if by.compiler == nil {
 				t.Fatalf("%s is not here: scripts/setup-cuda-debian.sh installs it", c)
 			}
+			h := hopperLab(t, by.kit, by.compiler)
+			if h.Cache = kept; c.capability < 90 {
+				h.gpus[0].device.Capability = c.capability
+			}
+			if _, err := h.cubin(t.Context(), h.gpus[0].device, "planted", unit{source: plantedSource}); err != nil {
+				t.Error(logOf(err))
+			}
 			for _, d := range cudaKernels(t) {
 				d.Implementations = slices.DeleteFunc(d.Implementations, func(im *kernels.Implementation) bool {
 					_, err := architecture(im.Target, c.capability, by.architectures())

@@ -8,13 +8,12 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/kernels"
 )
 
 // softmaxAt makes a winner at a shape that is written by its dimensions. One seed is one genome.
 func softmaxAt(t *testing.T, shape, candidate string, seed int64) *Winner {
 	t.Helper()
-	c, err := kernels.Open()
+	c, err := builtin()
 	if err != nil {
 		t.Fatal(err)
 	}
