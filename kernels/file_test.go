@@ -103,6 +103,40 @@ func writtenFiles(t *testing.T, seed int64, genomes int) {
 	}
 }
 
+// TestWrittenThreads: a file says how many threads its candidate uses. Few that TestWrittenFiles draws use more than one.
+func TestWrittenThreads(t *testing.T) {
+	d, err := Load(os.DirFS("../evaluator/testdata"), "zoo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	im := d.Implementations[0]
+	space, err := d.Space(d.Implementations, im.Problem().ShapesFor(Tune)[:1], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "kernel.c")
+	for kernel, want := range map[string]int{"honest": 1, "data-race": 2} {
+		g, err := space.FromMap(map[string]any{"KERNEL": kernel, "SALT": 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := im.Render(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(r.Directives("evotune_one")+r.SelfContained()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		of, err := d.FromFile(im.Backend, File{Path: path}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sole(t, of).Threads; got != want || r.Threads != want {
+			t.Errorf("%s: the file says %d threads, the candidate has %d, want %d", kernel, got, r.Threads, want)
+		}
+	}
+}
+
 // sole renders an implementation that is a file.
 func sole(t *testing.T, im *Implementation) Rendered {
 	t.Helper()
