@@ -143,7 +143,11 @@ func TestUnjailed(t *testing.T) {
 			}
 		})
 	}
-	// What works nowhere is not the jail's fault.
+}
+
+// What works nowhere is not the jail's fault.
+func TestDoctorOfBrokenWorkerLong(t *testing.T) {
+	longtest.Long(t, "it tries the compilers of CUDA that are here")
 	b, err := New(fakeOptions(t, "EVOTUNE_FAKE_FILE=:/nowhere"))
 	if err != nil {
 		t.Fatal(err)
