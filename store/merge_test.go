@@ -154,6 +154,23 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestMergeInOrder: campaigns of two stores that ran at the same time have their events in the order of time.
+func TestMergeInOrder(t *testing.T) {
+	dir := t.TempDir()
+	later := func(hours int, e Event) Event { e.Time = noon.Add(time.Duration(hours) * time.Hour); return e }
+	a := storeOf(t, filepath.Join(dir, "a.db"), later(0, started("one")), later(2, note("one", KindStopped, "a rest")), later(4, note("one", KindFinished, "done")))
+	b := storeOf(t, filepath.Join(dir, "b.db"), later(1, started("two")), later(3, note("two", KindFinished, "done")))
+	into := filepath.Join(dir, "into.db")
+	mustMerge(t, into, a, b)
+	var order []string
+	for _, e := range logOf(t, into) {
+		order = append(order, e.Campaign+" "+string(e.Kind))
+	}
+	if diff := cmp.Diff([]string{"one started", "two started", "one stopped", "two finished", "one finished"}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
 func TestMergeRefused(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

@@ -157,8 +157,8 @@ func checkTune(c docs.Command, args []string, ci map[string]bool) error {
 }
 
 // whatCIRuns are the programs and scripts, and the subcommands of tune, alone and
-// with each of their flags, in .ci/run, in scripts that it runs and in the test
-// scripts.
+// with each of their flags, in .ci/run, in .ci/nightly, in scripts that they run and in
+// the test scripts.
 func whatCIRuns(t *testing.T) map[string]bool {
 	t.Helper()
 	runs := map[string]bool{}
@@ -170,15 +170,18 @@ func whatCIRuns(t *testing.T) map[string]bool {
 		}
 		files = append(files, found...)
 	}
-	all := filepath.Join(repository, ".ci/run")
-	text, err := os.ReadFile(all)
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range []string{".ci/run", ".ci/nightly"} {
+		name = filepath.Join(repository, name)
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, script := range regexp.MustCompile(`scripts/[\w-]+\.sh`).FindAllString(string(text), -1) {
+			files = append(files, filepath.Join(repository, script))
+		}
+		files = append(files, name)
 	}
-	for _, script := range regexp.MustCompile(`scripts/[\w-]+\.sh`).FindAllString(string(text), -1) {
-		files = append(files, filepath.Join(repository, script))
-	}
-	for _, file := range append(files, all) {
+	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

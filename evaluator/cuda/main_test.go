@@ -684,6 +684,29 @@ func TestToolThatFindsNothing(t *testing.T) {
 	}
 }
 
+// TestToolThatReported: a process in which a tool has reported a fault is not used again.
+func TestToolThatReported(t *testing.T) {
+	h, ev := openFake(t, fakeOptions(t))
+	p := h.gpus[0].tools[memcheck]
+	workers := func() (pids []int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for w := range p.all {
+			pids = append(pids, w.PID)
+		}
+		return pids
+	}
+	evaluate(t, ev, fakeGenome(t, "nothing", 1))
+	before := workers()
+	if r := evaluate(t, ev, fakeGenome(t, "memcheck=report", 1)); r.Verdict != evaluator.Sanitizer {
+		t.Fatalf("%s at %s: %s", r.Verdict, r.Stage, r.Reason)
+	}
+	evaluate(t, ev, fakeGenome(t, "nothing", 2))
+	if after := workers(); len(before) != 1 || slices.Contains(after, before[0]) {
+		t.Errorf("workers %v, then %v", before, after)
+	}
+}
+
 // TestToolThatReportsAtTheEnd: where reports come only when the process ends,
 // every candidate has a process of its own.
 func TestToolThatReportsAtTheEnd(t *testing.T) {

@@ -431,6 +431,40 @@ func TestNothingAnnouncedBeforeDurable(t *testing.T) {
 	}
 }
 
+// TestNothingAnnouncedAfterALoss: what a log did not take is not announced with what it takes later.
+func TestNothingAnnouncedAfterALoss(t *testing.T) {
+	s := openStore(t, filepath.Join(t.TempDir(), "s.db"))
+	announced := 0
+	_, err := campaign.Run(t.Context(), problem(t, 0), config(100), campaign.Options{
+		Log: &fullOnce{Log: s, at: 20},
+		Listen: func(e campaign.Event) {
+			if e.Evaluated == nil {
+				return
+			}
+			announced++
+			if c, err := s.Candidate(e.Evaluated.Candidate); err != nil || c.Told == nil {
+				t.Errorf("%s was announced and is not in the store: %v", e.Evaluated.Candidate, err)
+			}
+		},
+	})
+	if err == nil || announced == 0 {
+		t.Errorf("%v after %d were announced", err, announced)
+	}
+}
+
+// fullOnce is a log whose disk is full once.
+type fullOnce struct {
+	campaign.Log
+	at int
+}
+
+func (f *fullOnce) Append(events ...store.Event) (uint64, error) {
+	if f.at--; f.at == 0 {
+		return 0, errors.New("no space left on device")
+	}
+	return f.Log.Append(events...)
+}
+
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
