@@ -4,11 +4,13 @@
 # the two builds have a cache and a store each. Nothing else should run meanwhile.
 set -euo pipefail
 old=${1:?usage: pace-cpu.sh OLD NEW [TURNS [EVALUATIONS [KERNEL]...]]} new=${2:?which build is the new one?}
+old=$(realpath "$old") new=$(realpath "$new")
 turns=${3:-3} evaluations=${4:-24}
 kernels=("${@:5}")
 [ ${#kernels[@]} -gt 0 ] || kernels=(sgemm softmax)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+cd "$dir" # where no config.toml has keys that one of them does not know
 
 # one BUILD NAME KERNEL SEED prints the pace of one campaign.
 one() {
