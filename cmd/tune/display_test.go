@@ -125,3 +125,31 @@ func TestWarmText(t *testing.T) {
 		}
 	}
 }
+
+// TestSummaryOfTime: the end says how long each phase took, and what finals do not show that had
+// too little time.
+func TestSummaryOfTime(t *testing.T) {
+	var b bytes.Buffer
+	p := &textPrinter{w: &b}
+	p.event(campaign.Event{Finals: &campaign.Finals{Candidates: []string{"aa", "bb", "cc"}, Result: evaluator.Finals{
+		Winner: 1, Early: &evaluator.Early{Sets: 2, Of: 6, Unseparated: []int{0}},
+		Entries: []evaluator.Finalist{
+			{Verdict: evaluator.Correct, Fitness: 0.51, Timings: rounds(0.51, 0.01)},
+			{Verdict: evaluator.Correct, Fitness: 0.5, Timings: rounds(0.5, 0.01)},
+			{Verdict: evaluator.Infrastructure, Reason: evaluator.TimeOver},
+		},
+	}}})
+	p.event(campaign.Event{Finished: &campaign.Finished{
+		Evaluated: 12, Verdicts: map[evaluator.Verdict]int{evaluator.Correct: 12}, PerMinute: 15, Elapsed: 2 * time.Minute,
+		Phases: evotune.Phases{Prepared: 40 * time.Second, Searched: 48 * time.Second, Finals: 32 * time.Second},
+	}})
+	for _, want := range []string{
+		"\n  cc  not run: the time was over\n",
+		"\nthe time was over after 2 of 6 sets of processes: they do not separate bb from aa\n",
+		"\n12 evaluations in 2m0s: correct 12\nprepared in 40s, searched in 48s (15 a minute), finals in 32s\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the summary lacks %q:\n%s", want, b.String())
+		}
+	}
+}
