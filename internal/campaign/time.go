@@ -66,18 +66,18 @@ func (r *runner) timeSpent() string {
 }
 
 // reserve is how much of the time is kept for the finals: what they are estimated to take, but at
-// most half of what preparation has left, or a third of finals of two where that is more. Finals for
-// which that is too little end early.
+// most half of what preparation has left, or two thirds where finals that show something take more.
+// Finals for which that is too little end early.
 func (r *runner) reserve() time.Duration {
 	if r.cfg.Finalists < 0 || r.opts.SearchOnly || r.cfg.Budget.Time == 0 {
 		return 0
 	}
 	left := max(0, r.cfg.Budget.Time-r.past.Spent()-r.prepared)
-	return min(left, r.finalsTime(r.cfg.Finalists), max(left/2, r.leastFinals()))
+	return min(r.finalsTime(r.cfg.Finalists), max(left/2, min(left*2/3, r.leastFinals())))
 }
 
-// leastFinals is what finals take that show something: a third of those of two finalists.
-func (r *runner) leastFinals() time.Duration { return r.finalsTime(min(2, r.cfg.Finalists)) / 3 }
+// leastFinals is what finals take that show something: half of those of one finalist.
+func (r *runner) leastFinals() time.Duration { return r.finalsTime(1) / 2 }
 
 // finalsTime estimates what complete finals of n take, with a margin.
 func (r *runner) finalsTime(n int) time.Duration {
