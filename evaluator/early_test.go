@@ -63,7 +63,7 @@ func TestFinalsEndEarly(t *testing.T) {
 	for _, c := range []struct {
 		share float64
 		sets  int
-	}{{1.1, 6}, {0.75, 4}, {0.45, 2}, {0.25, 1}} {
+	}{{1.1, 6}, {0.75, 4}, {0.45, 2}, {0.22, 1}} {
 		by := time.Duration(c.share * float64(whole))
 		f, took := early(t, four(), labPlan(), by, by+time.Second, false)
 		if took > by {
@@ -99,13 +99,30 @@ func TestFinalsEndEarly(t *testing.T) {
 	}
 }
 
+// TestFinalsSlowSet: where the first set of processes takes longer than was estimated, so that only
+// some fit another one, the fastest have it.
+func TestFinalsSlowSet(t *testing.T) {
+	four := func() *scriptedLab { return slowContest(60e3, 80e3, 50e3, 90e3) }
+	_, whole := early(t, four(), labPlan(), time.Hour, time.Hour, false)
+	by := whole * 30 / 100
+	f, took := early(t, four(), labPlan(), by, by+time.Second, false)
+	if took > by || f.Winner != 2 || f.Early == nil || f.Early.Sets < 2 || !f.VsBaseline.Significant || f.VsRunnerUp != nil {
+		t.Errorf("after %v of %v: winner %d, %+v, %+v, %+v", took, by, f.Winner, f.Early, f.VsBaseline, f.VsRunnerUp)
+	}
+	for i, e := range f.Entries {
+		if left := strings.HasPrefix(e.Reason, TimeOver+": it was not among"); left != (i != 2) {
+			t.Errorf("entry %d is %s: %s", i, e.Verdict, e.Reason)
+		}
+	}
+}
+
 // TestFinalsFewerFinalists: where the search's measurements show that there is no time for three
 // sets of all, the first take part, one at least.
 func TestFinalsFewerFinalists(t *testing.T) {
 	four := func() *scriptedLab { return slowContest(60e3, 80e3, 70e3, 90e3) }
 	_, whole := early(t, four(), labPlan(), time.Hour, time.Hour, false)
 	one := whole / 24 // a set of one
-	for want, by := range map[int]time.Duration{4: 25 * one, 3: 12 * one, 2: 8 * one, 1: 2 * one} {
+	for want, by := range map[int]time.Duration{4: 25 * one, 3: 15 * one, 2: 10 * one, 1: 2 * one} {
 		f, took := early(t, four(), labPlan(), by, by+time.Minute, true)
 		if took > by {
 			t.Errorf("%d finalists: it took %v of %v", want, took, by)

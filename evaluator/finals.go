@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -162,7 +163,7 @@ const leastSets = 3
 // the baseline is worth more than that it is faster than others.
 func (j *judge) room(n int, left time.Duration) int {
 	sets := min(leastSets, j.rules.processes)
-	for n > 1 && j.took.finals(n, sets) > left {
+	for n > 1 && j.took.finals(n, sets)*5/4 > left { // the machine may become busier
 		n--
 	}
 	return n
@@ -203,13 +204,6 @@ func usual(list []time.Duration) time.Duration {
 // heldOutToo is how many times as long as at the tuned shapes a set of finals takes at the
 // held-out ones too, which the search does not time: 1.4 times for the built-in sgemm.
 const heldOutToo = 1.5
-
-// known says that something was measured from which a set's time is estimated.
-func (s *spending) known() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.shapes)+len(s.sets) > 0
-}
 
 // set estimates what a set of processes of n contenders takes.
 func (s *spending) set(n int) time.Duration {
@@ -334,7 +328,27 @@ func (j *judge) duel(ctx context.Context, all []*contender) (n int, err error) {
 				alive = append(alive, c)
 			}
 		}
-		if len(alive) == 0 || limited && n > 0 && time.Now().Add(j.took.finals(len(alive), 1)).After(end.By) {
+		if limited && n > 0 {
+			fit := len(alive)
+			for fit > 0 && time.Now().Add(j.took.finals(fit, 1)).After(end.By) {
+				fit--
+			}
+			if fit < len(alive) && n > 1 {
+				return n, nil
+			}
+			// One set shows no difference: the fastest have another one rather than none of them.
+			if fit > 0 && fit < len(alive) {
+				slices.SortStableFunc(alive, func(a, b *contender) int { return cmp.Compare(j.ratio(a), j.ratio(b)) })
+				for _, c := range alive[fit:] {
+					c.leave("it was not among the fastest of the first set of processes")
+				}
+				alive = alive[:fit]
+			}
+			if fit == 0 {
+				return n, nil
+			}
+		}
+		if len(alive) == 0 {
 			return n, nil
 		}
 		begin := time.Now()
@@ -363,6 +377,21 @@ func (j *judge) duel(ctx context.Context, all []*contender) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// ratio is the ratio to the baseline that a contender has so far, over the tuned shapes.
+func (j *judge) ratio(c *contender) float64 {
+	var ratios []float64
+	for _, s := range j.plan.Tune {
+		if t := c.tallies[s.Name]; t != nil {
+			n := t.count()
+			ratios = append(ratios, Median(Timing{SamplesNS: n.samples, BaselineNS: n.baseline}.Ratios()))
+		}
+	}
+	if len(ratios) < len(j.plan.Tune) {
+		return math.Inf(1)
+	}
+	return GeometricMean(ratios)
 }
 
 // alone times one contender with the baseline, to find out whether it
@@ -424,7 +453,7 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err 
 		}
 	}()
 	rounds := (j.plan.FinalsSamples + j.rules.processes - 1) / j.rules.processes
-	if end, limited := EndOf(ctx); limited && set == 0 && (!j.took.known() || time.Now().Add(2*j.took.set(len(alive))).After(end.By)) {
+	if _, limited := EndOf(ctx); limited && set == 0 {
 		rounds = max(rounds, j.rules.least) // it may be the only one
 	}
 	played := make([]map[string]*tally, len(alive))

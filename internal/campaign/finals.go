@@ -52,7 +52,7 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 		return nil, err
 	}
 	if res.Early != nil && res.Winner < 0 && !slices.ContainsFunc(res.Entries, func(e evaluator.Finalist) bool { return record.Refuses(e.Verdict) }) {
-		r.warn("the time was over before the finals had measured any finalist: the best is the best of the search; with more time, a resumption holds them")
+		r.warn("the time was over before the finals could tell anything of a finalist: the best is the best of the search; with more time, a resumption holds them")
 		return r.progress().Best, nil
 	}
 	again := !limited || time.Now().Add(time.Since(r.rested)).Before(end.By)

@@ -275,7 +275,7 @@ func TestNoTimeForFinals(t *testing.T) {
 		if c.took > 2*time.Minute || len(c.finals) > 0 || len(c.log.path()[store.KindFinals]) > 0 || f.Best == nil || f.Best.Significant || !f.Complete {
 			t.Errorf("it took %s: %+v, finals %+v", c.took, f, c.finals)
 		}
-		if len(c.warnings) != 1 || !strings.HasPrefix(c.warnings[0], "the time was over before the finals had measured any finalist") {
+		if len(c.warnings) != 1 || !strings.HasPrefix(c.warnings[0], "the time was over before the finals could tell anything of a finalist") {
 			t.Errorf("warnings %q", c.warnings)
 		}
 	})
