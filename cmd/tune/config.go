@@ -128,10 +128,11 @@ func envName(key string) string {
 func (a *app) configure(cmd *cobra.Command) error {
 	known := knownSettings()
 	envs := map[string]bool{
-		envPrefix + "CONFIG": true,
-		envPrefix + "TEST":   true, // which tests run (internal/longtest): somebody who tests may export it
-		envPrefix + "TUNE":   true, // the program that the Python package runs
-		tokenName:            true,
+		envPrefix + "CONFIG":     true,
+		envPrefix + "TEST":       true, // which tests run, and their cache (internal/longtest)
+		envPrefix + "TEST_CACHE": true,
+		envPrefix + "TUNE":       true, // the program that the Python package runs
+		tokenName:                true,
 	}
 	for _, name := range export.Environment() {
 		envs[name] = true
