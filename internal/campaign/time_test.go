@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,8 +198,8 @@ func TestTimeOverInFlight(t *testing.T) {
 		if err != nil || !f.Complete || f.Best == nil || f.Reason != "time of 1m0s" {
 			t.Fatalf("%+v, %v", f, err)
 		}
-		if took := time.Since(begun); took > time.Minute || slow.given != 2 {
-			t.Errorf("it took %s, and %d evaluations were given up", took, slow.given)
+		if took := time.Since(begun); took > time.Minute || slow.given.Load() != 2 {
+			t.Errorf("it took %s, and %d evaluations were given up", took, slow.given.Load())
 		}
 		c.job.Budget.Time, slow.at = 2*time.Minute, 0
 		slow.one = time.Millisecond
@@ -214,14 +216,13 @@ type slowAfter struct {
 	c     *timed
 	at    time.Duration
 	one   time.Duration
+	begin sync.Once
 	begun time.Time
-	given int
+	given atomic.Int64
 }
 
 func (s *slowAfter) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (evaluator.Result, error) {
-	if s.begun.IsZero() {
-		s.begun = time.Now()
-	}
+	s.begin.Do(func() { s.begun = time.Now() })
 	d := max(s.one, time.Second)
 	if s.at > 0 && time.Since(s.begun) > s.at {
 		d = time.Hour
@@ -230,7 +231,7 @@ func (s *slowAfter) Evaluate(ctx context.Context, g genome.Genome, incumbent flo
 	case <-time.After(d):
 		return s.Evaluator.Evaluate(ctx, g, incumbent)
 	case <-ctx.Done():
-		s.given++
+		s.given.Add(1)
 		return evaluator.Result{}, ctx.Err()
 	}
 }
