@@ -21,7 +21,7 @@ func TestPauseIsSaid(t *testing.T) {
 		{Time: at.Add(2 * time.Minute), Budget: &evotune.Budget{Evaluations: 40}},
 		{Time: at.Add(2 * time.Minute), Searched: &campaign.Searched{Reason: "40 evaluations", Evaluated: 40}},
 		{Time: at.Add(time.Minute), Measured: &campaign.Evaluated{Index: 3, Candidate: "a", Operator: "seed", Result: evaluator.Result{
-			Verdict: evaluator.Correct, Fitness: 0.5, Timings: rounds(0.5, 0.01),
+			Verdict: evaluator.Correct, Fitness: 0.5, Timings: rounds(0.5),
 		}}},
 	}
 	lines := []string{
@@ -134,8 +134,8 @@ func TestSummaryOfTime(t *testing.T) {
 	p.event(campaign.Event{Finals: &campaign.Finals{Candidates: []string{"aa", "bb", "cc"}, Result: evaluator.Finals{
 		Winner: 1, Early: &evaluator.Early{Sets: 2, Of: 6, Unseparated: []int{0}},
 		Entries: []evaluator.Finalist{
-			{Verdict: evaluator.Correct, Fitness: 0.51, Timings: rounds(0.51, 0.01)},
-			{Verdict: evaluator.Correct, Fitness: 0.5, Timings: rounds(0.5, 0.01)},
+			{Verdict: evaluator.Correct, Fitness: 0.51, Timings: rounds(0.51)},
+			{Verdict: evaluator.Correct, Fitness: 0.5, Timings: rounds(0.5)},
 			{Verdict: evaluator.Infrastructure, Reason: evaluator.TimeOver},
 		},
 	}}})

@@ -13,21 +13,20 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// rounds are timings of 20 rounds around a ratio to the baseline; wobble is how
-// far they are apart, relative to it.
-func rounds(ratio, wobble float64) []evaluator.Timing {
+// rounds are timings of 20 rounds within 1% of a ratio to the baseline.
+func rounds(ratio float64) []evaluator.Timing {
 	var mine, base []float64
 	for i := range 20 {
 		b := 1000 + float64(i*37%11)
-		base, mine = append(base, b), append(mine, b*ratio*(1+wobble*float64(i*7%20-10)/10))
+		base, mine = append(base, b), append(mine, b*ratio*(1+.01*float64(i*7%20-10)/10))
 	}
 	return []evaluator.Timing{evaluator.NewTiming("8", mine, base, 1, 1)}
 }
 
 // TestPrintVerification: what was compared is said, and a busy machine is neither.
 func TestPrintVerification(t *testing.T) {
-	correct := evaluator.Result{Verdict: evaluator.Correct, Fitness: 1 / 3.057, Timings: rounds(1/3.057, 0.01)}
-	fresh := &evaluator.Finalist{Verdict: evaluator.Correct, Fitness: 1 / 2.9, Timings: rounds(1/2.9, 0.01)}
+	correct := evaluator.Result{Verdict: evaluator.Correct, Fitness: 1 / 3.057, Timings: rounds(1 / 3.057)}
+	fresh := &evaluator.Finalist{Verdict: evaluator.Correct, Fitness: 1 / 2.9, Timings: rounds(1 / 2.9)}
 	test := evaluator.Comparison{Ratio: 1.03, P: 0.01, Significant: true}
 	both := campaign.Verification{Stored: correct, Again: correct, Reference: correct.Fitness, Fresh: fresh, Test: &test}
 	searched, inFinals, twice := both, both, both
