@@ -248,3 +248,13 @@ func TestFewSets(t *testing.T) {
 		t.Errorf("half of the baseline's time in three sets: %+v", c)
 	}
 }
+
+// TestEndedEarlyWithAllSets: finals that left finalists out and measured the others wholly say the former.
+func TestEndedEarlyWithAllSets(t *testing.T) {
+	for sets, want := range map[int]string{6: "there was no time for all finalists", 5: "the time was over after 5 of 6 sets of processes"} {
+		f := Finals{Early: &Early{Sets: sets, Of: 6}}
+		if got := f.EndedEarly(nil); got != want {
+			t.Errorf("%d sets: %q, want %q", sets, got, want)
+		}
+	}
+}

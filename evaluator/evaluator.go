@@ -337,6 +337,9 @@ func (f *Finals) EndedEarly(name func(i int) string) string {
 		return ""
 	}
 	text := fmt.Sprintf("the time was over after %d of %d sets of processes", f.Early.Sets, f.Early.Of)
+	if f.Early.Sets == f.Early.Of {
+		text = "there was no time for all finalists"
+	}
 	if f.Winner < 0 {
 		return text + ": no finalist won"
 	}
