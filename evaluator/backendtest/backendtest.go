@@ -141,7 +141,7 @@ func open(t *testing.T, h Harness) evaluator.Evaluator {
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
 	t.Cleanup(func() { // runs after the evaluator was closed
-		noProcesses(t, known, h.Grace)
+		noProcesses(t, known, 0, h.Grace)
 		noFiles(t, scratch)
 		if err := goleak.Find(ignore); err != nil {
 			t.Errorf("after Close: %v", err)
@@ -459,17 +459,14 @@ func incumbent(t *testing.T, h Harness) {
 	}
 }
 
-// noOthers looks for processes besides those that the evaluator keeps.
-func (h Harness) noOthers(t *testing.T, idle []process.Entry) {
+// noOthers looks for processes besides those from before the evaluator was opened and those that it keeps.
+func (h Harness) noOthers(t *testing.T, before, idle []process.Entry) {
 	t.Helper()
 	if h.Keeps == 0 {
-		noProcesses(t, idle, h.Grace)
+		noProcesses(t, idle, 0, h.Grace)
 		return
 	}
-	var now []process.Entry
-	if !eventually(h.Grace, func() bool { now, _ = descendants(); return len(now) <= h.Keeps }) {
-		t.Errorf("there are %d processes, of which the evaluator may keep %d", len(now), h.Keeps)
-	}
+	noProcesses(t, before, h.Keeps, h.Grace)
 }
 
 // zoo: every faulty candidate gets its verdict by the check that is meant to
@@ -479,12 +476,13 @@ func zoo(t *testing.T, h Harness) {
 	if len(h.Zoo) == 0 {
 		t.Skip("this backend runs nothing that could be faulty")
 	}
+	before, _ := descendants()
 	ev := open(t, h)
 	d := ev.Describe()
 	first := evaluate(t, ev, h.Honest(0))
 	wholesome(t, h, d, first)
 	idle, _ := descendants() // what the evaluator keeps between candidates
-	t.Cleanup(func() { h.noOthers(t, idle) })
+	t.Cleanup(func() { h.noOthers(t, before, idle) })
 	for n, c := range h.Zoo {
 		// As many at a time as go test allows: each is followed by an honest
 		// candidate, and beside it are others, as in a campaign.
@@ -599,6 +597,7 @@ func Missing(d evaluator.Description, tool string) bool {
 // cancel: an evaluation whose context ends returns the context's error soon,
 // leaves no process, and leaves the evaluator fit for the next.
 func cancel(t *testing.T, h Harness) {
+	before, _ := descendants()
 	ev := open(t, h)
 	idle, _ := descendants()
 	candidate := h.Honest(0)
@@ -628,7 +627,7 @@ func cancel(t *testing.T, h Harness) {
 		if took > after+h.Grace {
 			t.Errorf("cancelled after %v, returned after %v", after, took)
 		}
-		h.noOthers(t, idle)
+		h.noOthers(t, before, idle)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -789,7 +788,7 @@ func closing(t *testing.T, h Harness) {
 	if r, err := ev.Evaluate(t.Context(), h.Honest(2), 0); err == nil {
 		t.Errorf("Evaluate after Close: %s at %s, want an error", r.Verdict, r.Stage)
 	}
-	noProcesses(t, known, h.Grace)
+	noProcesses(t, known, 0, h.Grace)
 	noFiles(t, scratch)
 	if !eventually(h.Grace, func() bool { return descriptors() <= before }) {
 		t.Errorf("%d descriptors are open, %d were before", descriptors(), before)

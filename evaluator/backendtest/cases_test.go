@@ -138,5 +138,5 @@ func TestDescendantsAreFound(t *testing.T) {
 	if _, err := syscall.Wait4(orphan.PID, nil, 0, nil); err != nil {
 		t.Error(err)
 	}
-	noProcesses(t, known, time.Second)
+	noProcesses(t, known, 0, time.Second)
 }
