@@ -166,7 +166,8 @@ type event struct {
 // show prints the output of failed tests and of packages, as go test does without -v, and
 // records the time of each test.
 func show(from io.Reader, to io.Writer, dir string) error {
-	output := map[[2]string][]string{} // by package and test
+	output := map[[2]string][]string{}  // by package and test
+	subtests := map[[2]string][]spent{} // by package and test
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
@@ -192,10 +193,24 @@ func show(from io.Reader, to io.Writer, dir string) error {
 		case "pass", "skip":
 			delete(output, key)
 		}
-		if top := e.Test != "" && !strings.Contains(e.Test, "/"); top && (e.Action == "pass" || e.Action == "fail") {
+		if e.Test != "" && (e.Action == "pass" || e.Action == "fail") {
 			_, name, _ := strings.Cut(strings.TrimPrefix(e.Package, "github.com/"), "/evotune/")
-			if err := add(dir, testsFile, spent{Name: cmp.Or(name, "."), Test: e.Test, Wall: e.Elapsed}); err != nil {
-				return err
+			s := spent{Name: cmp.Or(name, "."), Test: e.Test, Wall: e.Elapsed}
+			if top, _, is := strings.Cut(e.Test, "/"); is {
+				key[1] = top
+				subtests[key] = append(subtests[key], s)
+				continue
+			}
+			// What a test waits for while its subtests run beside each other is not in its own time.
+			stand := []spent{s}
+			if slices.ContainsFunc(subtests[key], func(of spent) bool { return of.Wall > s.Wall }) {
+				stand = subtests[key]
+			}
+			delete(subtests, key)
+			for _, s := range stand {
+				if err := add(dir, testsFile, s); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -116,12 +116,13 @@ func TestLower(t *testing.T) {
 }
 
 // TestShow reads what go test -json says of a package that passes, one that fails, and one
-// whose process died.
+// whose process died. A test stands for its subtests, unless they ran beside each other.
 func TestShow(t *testing.T) {
 	const m = `"Package":"github.com/evotune/evotune/store"`
 	in := strings.Join([]string{
 		`{"Action":"run",` + m + `,"Test":"TestGood"}`,
 		`{"Action":"output",` + m + `,"Test":"TestGood","Output":"    good\n"}`,
+		`{"Action":"pass",` + m + `,"Test":"TestGood/case","Elapsed":1.4}`,
 		`{"Action":"pass",` + m + `,"Test":"TestGood","Elapsed":1.5}`,
 		`{"Action":"output",` + m + `,"Test":"TestBad","Output":"=== RUN   TestBad\n"}`,
 		`{"Action":"output",` + m + `,"Test":"TestBad/case","Output":"    why\n"}`,
@@ -142,7 +143,7 @@ func TestShow(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 	tests, err := read(dir, testsFile)
-	if err != nil || len(tests) != 2 || tests[0] != (spent{Name: "store", Test: "TestGood", Wall: 1.5}) || tests[1] != (spent{Name: "store", Test: "TestBad", Wall: 2}) {
+	if err != nil || len(tests) != 2 || tests[0] != (spent{Name: "store", Test: "TestGood", Wall: 1.5}) || tests[1] != (spent{Name: "store", Test: "TestBad/case", Wall: 9}) {
 		t.Errorf("%v, %v", tests, err)
 	}
 }
