@@ -28,6 +28,15 @@ const (
 	DefaultWarmStart = campaign.DefaultWarmStart
 )
 
+// The largest values that a new job may have.
+const (
+	MaxWindow      = 1024 // of Window, Finalists and WarmStart: the time of a proposal grows with them
+	MaxNames       = 1024 // of Shapes and Implementations
+	MaxEvaluations = record.MaxEvaluations
+	MaxTime        = record.MaxTime
+	MaxAmount      = record.MaxAmount
+)
+
 // The values of Job.Sanitize: which candidates that passed parity are sanitized.
 const (
 	SanitizeAll        = record.SanitizeAll
@@ -65,14 +74,14 @@ type (
 	//     means all. Sweeps and tables take only that.
 	//   - WarmStart is the largest number of winners of earlier campaigns of the same
 	//     kernel that the search begins with. Zero means DefaultWarmStart, and none for
-	//     the strategy "random" and the backend Replay; a negative number means none.
+	//     the strategy "random" and the backend Replay; -1 means none.
 	//   - Strategy names the search, as in search.Names. Empty means "evolution".
 	//   - Seed determines the search's path and the data that candidates see.
 	//   - Window is how many proposals are in flight. It is part of the search's path,
 	//     unlike the number of workers. Zero means DefaultWindow, or DefaultGPUWindow for
 	//     each GPU.
 	//   - Finalists is how many candidates are measured again at the end. Zero means
-	//     DefaultFinalists; a negative number means that there are no finals.
+	//     DefaultFinalists; -1 means that there are no finals.
 	//   - Start are genomes that are proposed before all others. Nil means those of
 	//     WarmStart and then those that the definition names, which a campaign records here
 	//     and [Target.Fix] fills in. Empty and not nil means none.
@@ -112,9 +121,25 @@ func RecordedJob(c store.Campaign) (Job, error) {
 	return j, nil
 }
 
-// check refuses a job that contradicts itself.
+// check refuses a job that contradicts itself, or asks for more than a campaign can do.
 func check(j Job) error {
+	for _, n := range []struct {
+		field              string
+		value, least, most int
+	}{
+		{"window", j.Window, 0, MaxWindow},
+		{"finalists", j.Finalists, -1, MaxWindow},
+		{"warm-start", j.WarmStart, -1, MaxWindow},
+	} {
+		if n.value < n.least || n.value > n.most {
+			return badField(n.field, "is %d: give %d to %d", n.value, n.least, n.most)
+		}
+	}
 	switch {
+	case len(j.Shapes) > MaxNames:
+		return badField("shape", "is there %d times: give at most %d", len(j.Shapes), MaxNames)
+	case len(j.Implementations) > MaxNames:
+		return badField("implementation", "is there %d times: give at most %d", len(j.Implementations), MaxNames)
 	case j.Kernel == "" && j.Table == "":
 		return errors.New("the job names no kernel")
 	case (j.Table != "") != (j.Backend == Replay):

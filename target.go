@@ -86,7 +86,7 @@ func (m *Machine) target(job Job) (*Target, error) {
 	}
 	t.leaveOut()
 	if t.Job.Window == 0 && t.Job.Backend == CUDA {
-		t.Job.Window = DefaultGPUWindow * m.gpus()
+		t.Job.Window = min(DefaultGPUWindow*m.gpus(), MaxWindow)
 	}
 	if job.Sweep {
 		if err := t.sweep(); err != nil {

@@ -3,10 +3,12 @@ package evotune
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evotune/evotune/kernels"
 )
@@ -58,10 +60,36 @@ func TestTargetBadInput(t *testing.T) {
 		"a sweep has no":       {Table: table, Sweep: true, Strategy: "evolution"},
 		"a sweep ends by":      {Table: table, Sweep: true, Budget: Budget{Patience: 3}},
 		"sample is missing":    {Kernel: "sgemm", Backend: CPU, Sweep: true},
+
+		"window is 1025: give 0 to 1024":       {Table: table, Window: 1025},
+		"window is -1: give 0 to 1024":         {Table: table, Window: -1},
+		"finalists is 1025":                    {Table: table, Finalists: 1025},
+		"finalists is -2: give -1 to 1024":     {Table: table, Finalists: -2},
+		"warm-start is 1025":                   {Table: table, WarmStart: 1025},
+		"shape is there 1025 times":            {Kernel: "softmax", Backend: CPU, Shapes: make([]string, 1025)},
+		"implementation is there 1025 times":   {Kernel: "softmax", Backend: CPU, Implementations: make([]string, 1025)},
+		"evaluations is 100000001":             {Table: table, Budget: Budget{Evaluations: 100_000_001}},
+		"patience is 100000001":                {Table: table, Budget: Budget{Patience: 100_000_001}},
+		"time is 277777h46m41s":                {Table: table, Budget: Budget{Time: 1_000_000_001 * time.Second}},
+		"target is NaN, it must be a number":   {Table: table, Budget: Budget{Target: math.NaN()}},
+		"target is +Inf, it must be a number":  {Table: table, Budget: Budget{Target: math.Inf(1)}},
+		"cost-per-hour is 2e+12, it must":      {Table: table, Budget: Budget{CostPerHour: 2e12, MaxCost: 1}},
+		"max-cost is NaN, it must be a number": {Table: table, Budget: Budget{CostPerHour: 1, MaxCost: math.NaN()}},
 	} {
 		if got, err := new(Machine).Target(j); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) || got != nil {
 			t.Errorf("%+v: %v, want %q", j, err, want)
 		}
+	}
+}
+
+// The largest values of a job are taken.
+func TestTargetBounds(t *testing.T) {
+	j := Job{
+		Table: "internal/tables/testdata/synthetic.json", Window: MaxWindow, Finalists: MaxWindow, WarmStart: MaxWindow,
+		Budget: Budget{Evaluations: MaxEvaluations, Patience: MaxEvaluations, Time: MaxTime, Target: MaxAmount, CostPerHour: MaxAmount, MaxCost: MaxAmount},
+	}
+	if _, err := new(Machine).Target(j); err != nil {
+		t.Error(err)
 	}
 }
 

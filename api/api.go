@@ -46,16 +46,16 @@ func (s State) Running() bool { return s == Preparing || s == Searching || s == 
 // A Submission asks for a campaign: a job, as in [evotune.Job], and its priority.
 type Submission struct {
 	Kernel          string   `json:"kernel,omitempty" doc:"The kernel's name; with the backend replay it may be the table."`
-	Shapes          []string `json:"shapes,omitempty" doc:"Shapes to tune for, together. Default: the kernel's first."`
+	Shapes          []string `json:"shapes,omitempty" maxItems:"1024" doc:"Shapes to tune for, together. Default: the kernel's first."`
 	Backend         string   `json:"backend,omitempty" enum:"auto,cpu,cuda,replay" doc:"Where candidates run. Default: auto."`
 	Table           string   `json:"table,omitempty" doc:"A recorded space on the server's disk, for the backend replay; needs the scope author."`
-	Implementations []string `json:"implementations,omitempty" doc:"Those that are searched. Default: all for the backend."`
+	Implementations []string `json:"implementations,omitempty" maxItems:"1024" doc:"Those that are searched. Default: all for the backend."`
 	Sweep           bool     `json:"sweep,omitempty" doc:"Measure every genome, or a sample."`
-	WarmStart       int      `json:"warm_start,omitempty" minimum:"-1" doc:"Begin with up to so many earlier winners. 0: the default. -1: none."`
+	WarmStart       int      `json:"warm_start,omitempty" minimum:"-1" maximum:"1024" doc:"Begin with up to so many earlier winners. 0: the default. -1: none."`
 	Strategy        string   `json:"strategy,omitempty" doc:"How the space is searched. Default: evolution."`
 	Seed            int64    `json:"seed,omitempty" doc:"Fixes the path of the search. Default: 1."`
-	Window          int      `json:"window,omitempty" minimum:"0" doc:"Proposals in flight. 0: the default."`
-	Finalists       int      `json:"finalists,omitempty" minimum:"-1" doc:"How many are measured again at the end. 0: the default. -1: no finals."`
+	Window          int      `json:"window,omitempty" minimum:"0" maximum:"1024" doc:"Proposals in flight. 0: the default."`
+	Finalists       int      `json:"finalists,omitempty" minimum:"-1" maximum:"1024" doc:"How many are measured again at the end. 0: the default. -1: no finals."`
 	Sanitize        string   `json:"sanitize,omitempty" enum:"all,contenders" doc:"Which candidates that passed parity are sanitized. contenders: not those whose first readings are far slower than the best. Default: all."`
 	Budget          Budget   `json:"budget,omitzero" doc:"What ends the search. Default: two minutes in all."`
 	Device          string   `json:"device,omitempty" doc:"The UUID of a GPU of the service, or fleet for the devices of workers; fleet:NAME for those with this in their name. Default: any of the service or, where it has none, of workers."`
@@ -66,12 +66,12 @@ type Submission struct {
 // A Budget is [evotune.Budget] in JSON. The limit that is reached first ends the search, and
 // a zero field sets no limit.
 type Budget struct {
-	Evaluations int     `json:"evaluations,omitempty" minimum:"0" doc:"Candidates."`
+	Evaluations int     `json:"evaluations,omitempty" minimum:"0" maximum:"100000000" doc:"Candidates."`
 	Seconds     float64 `json:"seconds,omitempty" minimum:"0" maximum:"1000000000" doc:"Wall time over all resumptions, in seconds."`
-	Target      float64 `json:"target,omitempty" minimum:"0" doc:"A speedup over the baseline."`
-	Patience    int     `json:"patience,omitempty" minimum:"0" doc:"Candidates without a new best."`
-	CostPerHour float64 `json:"cost_per_hour,omitempty" minimum:"0" doc:"What an hour of the machine costs."`
-	MaxCost     float64 `json:"max_cost,omitempty" minimum:"0" doc:"What the search may cost."`
+	Target      float64 `json:"target,omitempty" minimum:"0" maximum:"1000000000000" doc:"A speedup over the baseline."`
+	Patience    int     `json:"patience,omitempty" minimum:"0" maximum:"100000000" doc:"Candidates without a new best."`
+	CostPerHour float64 `json:"cost_per_hour,omitempty" minimum:"0" maximum:"1000000000000" doc:"What an hour of the machine costs."`
+	MaxCost     float64 `json:"max_cost,omitempty" minimum:"0" maximum:"1000000000000" doc:"What the search may cost."`
 }
 
 // BudgetOf converts a budget for JSON.

@@ -217,7 +217,8 @@ func (f *follower) progress(at time.Time) evotune.Progress {
 		p.Remaining = max(0, b.Time-p.Elapsed)
 	}
 	if left := b.Evaluations - p.Evaluated; b.Evaluations > 0 && f.fresh > 0 {
-		if d := max(0, ran/time.Duration(f.fresh)*time.Duration(left)); p.Remaining < 0 || d < p.Remaining {
+		d := time.Duration(min(ran.Seconds()/float64(f.fresh)*float64(max(0, left)), evotune.MaxTime.Seconds()) * float64(time.Second))
+		if p.Remaining < 0 || d < p.Remaining {
 			p.Remaining = d
 		}
 	}

@@ -397,10 +397,10 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 	// Without a log nothing is read back, and the start is announced at once.
 	r.announceStart()
 	for {
-		if err := r.propose(); err != nil {
+		if err := r.propose(ctx); err != nil {
 			return err
 		}
-		if res, ok := r.arrived[r.told]; ok {
+		if res, ok := r.arrived[r.told]; ok && !r.proposing() {
 			delete(r.arrived, r.told)
 			if err := r.tell(res); err != nil {
 				return err
@@ -420,7 +420,7 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 		default:
 		}
 		r.hurry()
-		if r.running == 0 && !r.more() {
+		if r.running == 0 && !r.more() && !r.proposing() {
 			return nil
 		}
 		if r.disturbed >= maxDisturbed && !r.interrupt {
@@ -445,7 +445,12 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 				out = jobs
 			}
 		}
+		var further chan struct{} // nothing is waited for while there is more to propose
+		if r.proposing() {
+			further = ready
+		}
 		select {
+		case <-further:
 		case out <- next:
 			r.queue = r.queue[1:]
 			r.running++
@@ -478,9 +483,36 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 	}
 }
 
-// propose asks the strategy until the window is full.
-func (r *runner) propose() error {
-	for len(r.candidates)-r.told < r.cfg.Window && !r.exhausted {
+// ready is a channel that never blocks.
+var ready = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// proposingTime is how long the search may propose before workers, budgets and a drain are looked
+// after: where many proposals are in flight, each takes long.
+const proposingTime = 200 * time.Millisecond
+
+// proposing says that propose is to go on. No result is told before: the log has the same order
+// however long proposing takes.
+func (r *runner) proposing() bool {
+	return len(r.candidates)-r.told < r.cfg.Window && !r.exhausted && !r.interrupt && (r.reason == "" || len(r.candidates) < len(r.past.Proposals))
+}
+
+// propose asks the strategy until the window is full, or for proposingTime.
+func (r *runner) propose(ctx context.Context) error {
+	begun := time.Now()
+	for n := 0; len(r.candidates)-r.told < r.cfg.Window && !r.exhausted; n++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if n > 0 && time.Since(begun) > proposingTime {
+			return nil
+		}
+		if r.interrupt && len(r.candidates)-r.told < r.cfg.Window-1 {
+			return nil // it was not full yet: a resumption fills it
+		}
 		replaying := len(r.candidates) < len(r.past.Proposals)
 		if r.reason != "" && !replaying {
 			return nil
@@ -874,7 +906,7 @@ func (r *runner) progress() Progress {
 	}
 	fresh := p.Evaluated - r.past.told
 	if b.Evaluations > 0 && fresh > 0 {
-		left := time.Duration(float64(r.ran()-r.prepared) / float64(fresh) * float64(b.Evaluations-p.Evaluated))
+		left := time.Duration(min(float64(r.ran()-r.prepared)/float64(fresh)*float64(b.Evaluations-p.Evaluated), float64(record.MaxTime)))
 		if p.Remaining < 0 || left < p.Remaining {
 			p.Remaining = max(0, left)
 		}
@@ -882,13 +914,13 @@ func (r *runner) progress() Progress {
 	return p
 }
 
-// evaluated counts the results told.
+// evaluated counts the results told, and those of the log that are not read yet.
 func (r *runner) evaluated() int {
 	n := 0
 	for _, k := range r.verdicts {
 		n += k
 	}
-	return n
+	return max(n, r.past.told)
 }
 
 // outcome is what the search is told: what the log has of it, without the cost, so that

@@ -68,7 +68,7 @@ func Validate(c record.Job) error {
 // costs is the wall time after which the money has run out, or zero.
 func costs(b record.Budget) time.Duration {
 	if b.MaxCost > 0 {
-		return time.Duration(b.MaxCost / b.CostPerHour * float64(time.Hour))
+		return time.Duration(min(b.MaxCost/b.CostPerHour*float64(time.Hour), float64(record.MaxTime)))
 	}
 	return 0
 }

@@ -120,19 +120,42 @@ func (b Budget) IsZero() bool {
 	return b.Evaluations == 0 && b.Time == 0 && b.Target == 0 && b.Patience == 0 && b.MaxCost == 0
 }
 
+// The largest limits that a Budget may set. Zero sets none.
+const (
+	MaxEvaluations = 100_000_000 // of Patience, too
+	MaxTime        = 1_000_000_000 * time.Second
+	MaxAmount      = 1e12 // of Target, CostPerHour and MaxCost
+)
+
 // Validate reports the first thing that makes a budget unusable.
 func (b Budget) Validate() error {
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"evaluations", b.Evaluations}, {"patience", b.Patience}} {
+		switch {
+		case n.value < 0:
+			return fmt.Errorf("%s is %d, it must not be negative", n.name, n.value)
+		case n.value > MaxEvaluations:
+			return fmt.Errorf("%s is %d, it must be at most %d", n.name, n.value, MaxEvaluations)
+		}
+	}
+	for _, x := range []struct {
+		name  string
+		value float64
+	}{{"target", b.Target}, {"cost-per-hour", b.CostPerHour}, {"max-cost", b.MaxCost}} {
+		switch {
+		case x.value < 0:
+			return fmt.Errorf("%s is %g, it must not be negative", x.name, x.value)
+		case !(x.value <= MaxAmount): // not a number, too
+			return fmt.Errorf("%s is %g, it must be a number up to %g", x.name, x.value, MaxAmount)
+		}
+	}
 	switch {
-	case b.Evaluations < 0:
-		return fmt.Errorf("evaluations is %d, it must not be negative", b.Evaluations)
 	case b.Time < 0:
 		return fmt.Errorf("time is %s, it must not be negative", b.Time)
-	case b.Target < 0:
-		return fmt.Errorf("target is %g, it must not be negative", b.Target)
-	case b.Patience < 0:
-		return fmt.Errorf("patience is %d, it must not be negative", b.Patience)
-	case b.MaxCost < 0 || b.CostPerHour < 0:
-		return errors.New("cost-per-hour and max-cost must not be negative")
+	case b.Time > MaxTime:
+		return fmt.Errorf("time is %s, it must be at most %s", b.Time, MaxTime)
 	case b.MaxCost > 0 && b.CostPerHour == 0:
 		return errors.New("max-cost needs cost-per-hour: what does an hour of this machine cost?")
 	}
