@@ -18,6 +18,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
 
@@ -196,6 +197,38 @@ type Summary struct {
 	Evaluated int           `json:"evaluated"`
 	ElapsedNS time.Duration `json:"elapsed_ns"`
 	DeviceNS  time.Duration `json:"device_ns"`
+	// Phases are the parts of ElapsedNS.
+	Phases record.Phases `json:"phases"`
+	// Finals are the newest; nil without any.
+	Finals *FinalsSummary `json:"finals,omitempty"`
+}
+
+// A FinalsSummary is what the finals of a campaign found, without samples.
+type FinalsSummary struct {
+	Winner  string      `json:"winner,omitempty" doc:"The candidate; empty when no finalist survived."`
+	Entries []FinalsRow `json:"entries"`
+	// VsBaseline and VsRunnerUp test the winner; RunnerUp is the second best. A recorded table
+	// has no samples, so its tests find nothing.
+	VsBaseline *evaluator.Comparison `json:"vs_baseline,omitempty"`
+	VsRunnerUp *evaluator.Comparison `json:"vs_runner_up,omitempty"`
+	RunnerUp   string                `json:"runner_up,omitempty"`
+	Early      string                `json:"early,omitempty" doc:"What they do not show, in one line, where they ended early because the time was over."`
+	// Evaluations and ElapsedNS are those of a BestPoint, at the end of the finals.
+	Evaluations int           `json:"evaluations"`
+	ElapsedNS   time.Duration `json:"elapsed_ns"`
+}
+
+// A FinalsRow is one candidate of the finals.
+type FinalsRow struct {
+	Candidate  string            `json:"candidate"`
+	Verdict    evaluator.Verdict `json:"verdict"`
+	Reason     string            `json:"reason,omitempty"`
+	MedianNS   float64           `json:"median_ns,omitempty"`
+	BaselineNS float64           `json:"baseline_ns,omitempty"`
+	Speedup    float64           `json:"speedup,omitempty" doc:"0 for a candidate without a time that counts."`
+	// Lo and Hi bound the 95% interval of the speedup; 0 with too few samples for one.
+	Lo float64 `json:"lo,omitempty"`
+	Hi float64 `json:"hi,omitempty"`
 }
 
 // A BestPoint is a new best of a campaign.

@@ -220,7 +220,7 @@ func NewCampaign(l Log) (*Campaign, error) {
 	if r.Description, err = record.ReadDescription(c.ID, &c.Started); err != nil {
 		return nil, err
 	}
-	if r.Finals, err = newFinals(c.ID, c.Finals); err != nil {
+	if r.Finals, err = ReadFinals(c.ID, c.Finals); err != nil {
 		return nil, err
 	}
 	var h record.History

@@ -143,7 +143,7 @@ func NewEvidence(s Subject) (*Evidence, error) {
 	if e.Description, err = record.ReadDescription(c.Campaign, &s.Campaign.Started); err != nil {
 		return nil, err
 	}
-	if e.Finals, err = newFinals(c.Campaign, s.Finals); err != nil {
+	if e.Finals, err = ReadFinals(c.Campaign, s.Finals); err != nil {
 		return nil, err
 	}
 	e.Lineage = newLineage(s.Lineage, MaxAncestors)
@@ -272,7 +272,7 @@ func (e *Evidence) finalist() *FinalistView { return e.Finals.entry(e.Candidate)
 // FinalistOf reads a candidate's part in the newest finals that it was in; nil when it
 // had none.
 func FinalistOf(c store.Candidate) (*FinalistView, error) {
-	v, err := newFinals(c.Campaign, c.Finals)
+	v, err := ReadFinals(c.Campaign, c.Finals)
 	return v.entry(c.ID), err
 }
 
@@ -341,8 +341,8 @@ type FinalistView struct {
 	Interval *Estimate `json:"interval,omitempty"` // of the time ratio, over all tuned shapes
 }
 
-// newFinals reads logged finals; nil when there are none.
-func newFinals(campaign string, f *store.Finals) (*FinalsView, error) {
+// ReadFinals reads logged finals; nil when there are none.
+func ReadFinals(campaign string, f *store.Finals) (*FinalsView, error) {
 	logged, err := record.ReadFinals(campaign, f)
 	if logged == nil {
 		return nil, err

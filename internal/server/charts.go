@@ -137,6 +137,7 @@ type sums struct {
 	funnel    map[funnelKey]int
 	stages    map[evaluator.Stage]time.Duration
 	failed    map[int]uint64 // the events of results that are not correct, by their numbers
+	finals    *api.FinalsSummary
 }
 
 type funnelKey struct {
@@ -188,6 +189,9 @@ func (c *chart) add(s *store.Store, e store.Event) error {
 	if err := c.clock.Add(e); err != nil {
 		return err
 	}
+	if e.Kind == store.KindFinals {
+		return c.end(e)
+	}
 	t := e.Result()
 	if t == nil {
 		return nil
@@ -215,6 +219,27 @@ func (c *chart) add(s *store.Store, e store.Event) error {
 		c.best = append(c.best, api.BestPoint{
 			Evaluations: c.evaluated, ElapsedNS: c.clock.Spent(), DeviceNS: c.deviceTime(), Speedup: 1 / t.Fitness, Candidate: t.Candidate,
 		})
+	}
+	return nil
+}
+
+// end takes the finals.
+func (c *chart) end(e store.Event) error {
+	f, err := report.ReadFinals(e.Campaign, e.Finals)
+	if f == nil {
+		return err
+	}
+	c.finals = &api.FinalsSummary{
+		Winner: f.Winner, VsBaseline: f.VsBaseline, VsRunnerUp: f.VsRunnerUp, RunnerUp: f.RunnerUp, Early: f.Early,
+		Evaluations: c.evaluated, ElapsedNS: c.clock.Spent(),
+	}
+	for _, one := range f.Entries {
+		times := evaluator.MedianTimes(one.Timings)
+		row := api.FinalsRow{Candidate: one.Candidate, Verdict: one.Verdict, Reason: one.Reason, MedianNS: times.MedianNS, BaselineNS: times.BaselineNS, Speedup: one.Speedup}
+		if i := one.Interval; i != nil && i.Lo > 0 { // of time, which the speedup is the inverse of
+			row.Lo, row.Hi = 1/i.Hi, 1/i.Lo
+		}
+		c.finals.Entries = append(c.finals.Entries, row)
 	}
 	return nil
 }
@@ -250,7 +275,7 @@ func (c *chart) count(t *store.Told, sign int) error {
 func (c *sums) summary() api.Summary {
 	out := api.Summary{
 		Best: slices.Clone(c.best), Funnel: []api.FunnelRow{}, Stages: map[evaluator.Stage]time.Duration{},
-		Evaluated: c.evaluated, ElapsedNS: c.clock.Spent(), DeviceNS: c.deviceTime(),
+		Evaluated: c.evaluated, ElapsedNS: c.clock.Spent(), DeviceNS: c.deviceTime(), Phases: c.clock.Phases(), Finals: c.finals,
 	}
 	for k, n := range c.funnel {
 		out.Funnel = append(out.Funnel, api.FunnelRow{Verdict: k.verdict, Stage: k.stage, Reason: k.reason, Count: n})

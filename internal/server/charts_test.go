@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/store"
 )
@@ -67,8 +69,60 @@ func TestSummary(t *testing.T) {
 			t.Errorf("%s: %v, the report has %v s", stage.Stage, got.Stages[evaluator.Stage(stage.Stage)], stage.Seconds)
 		}
 	}
+	if p := got.Phases; p.Searched <= 0 || p.Prepared+p.Searched+p.Finals != got.ElapsedNS {
+		t.Errorf("%s of the campaign are %+v", got.ElapsedNS, p)
+	}
+	if got.Finals == nil || got.Finals.Winner != r.Finals.Winner || len(got.Finals.Entries) != len(r.Finals.Entries) || got.Finals.Evaluations != 80 {
+		t.Errorf("the finals are %+v, the report has %+v", got.Finals, r.Finals)
+	}
 	if got.Evaluated != 80 || got.DeviceNS <= 0 {
 		t.Errorf("%d evaluated in %s of the device", got.Evaluated, got.DeviceNS)
+	}
+}
+
+// TestSummaryOfFinals: a summary has each finalist's speedup with its interval, the test of the winner, and
+// what finals that ended early do not show.
+func TestSummaryOfFinals(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	var rounds, baselines []float64
+	for i := range 10 {
+		rounds, baselines = append(rounds, 50+float64(i)), append(baselines, 100)
+	}
+	fitness := 0.545
+	entry := evaluator.Finalist{Verdict: evaluator.Correct, Fitness: fitness, Timings: []evaluator.Timing{{Shape: "s", MedianNS: 54.5, BaselineMedianNS: 100, SamplesNS: rounds, BaselineNS: baselines}}}
+	left := evaluator.Finalist{Verdict: evaluator.Infrastructure, Reason: evaluator.TimeOver}
+	finals, err := record.NewFinals([]string{"a", "b"}, evaluator.Finals{
+		Entries: []evaluator.Finalist{entry, left}, VsBaseline: &evaluator.Comparison{Ratio: 0.545, P: 1e-5, Alpha: 0.05, Significant: true, N1: 10, N2: 10},
+		Early: &evaluator.Early{Sets: 2, Of: 6, Unseparated: []int{1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := store.Event{Campaign: "c-1", Kind: store.KindStarted, Started: &store.Started{Kernel: "k", Backend: "cpu"}}
+	events := []store.Event{begun}
+	for i, id := range finals.Finalists {
+		told, err := record.NewTold(i, id, evaluator.Result{Verdict: evaluator.Correct, Fitness: 0.5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, store.Event{Campaign: "c-1", Kind: store.KindAsked, Asked: &store.Asked{Index: i, Candidate: id, Genome: fmt.Sprintf("A=%d", i), Operator: "random"}},
+			store.Event{Campaign: "c-1", Kind: store.KindTold, Told: told})
+	}
+	if _, err := f.service.store.Append(append(events, store.Event{Campaign: "c-1", Kind: store.KindFinals, Finals: finals})...); err != nil {
+		t.Fatal(err)
+	}
+	got := fetch[api.Summary](f, "/v1/campaigns/c-1/summary").Finals
+	if got == nil || got.Winner != "a" || len(got.Entries) != 2 || got.VsBaseline == nil || got.VsBaseline.P != 1e-5 {
+		t.Fatalf("%+v", got)
+	}
+	if a := got.Entries[0]; a.Speedup != 1/fitness || !(a.Lo > 1.6 && a.Lo < a.Speedup && a.Speedup < a.Hi && a.Hi <= 2) || a.MedianNS != 54.5 || a.BaselineNS != 100 {
+		t.Errorf("the winner: %+v", a)
+	}
+	if b := got.Entries[1]; b.Speedup != 0 || b.Reason != evaluator.TimeOver {
+		t.Errorf("what was left out: %+v", b)
+	}
+	if want := "the time was over after 2 of 6 sets of processes: they do not separate a from b"; got.Early != want {
+		t.Errorf("%q, want %q", got.Early, want)
 	}
 }
 

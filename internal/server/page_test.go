@@ -515,6 +515,9 @@ func TestPageLong(t *testing.T) {
 		{"login", testLogin},
 		{"submit", testSubmit},
 		{"live", testLive},
+		{"slow", testSlow},
+		{"outage", testOutage},
+		{"address", testAddress},
 		{"restart", testReconnect},
 		{"actions", testActions},
 		{"lineage", testLineage},
@@ -640,6 +643,81 @@ func testLive(t *testing.T, browser chrome) {
 	turn(false)
 	metric("1")
 	p.wait(cell + "!=" + fmt.Sprintf("%q", before))
+}
+
+// delayed lets every answer of the service take so long, on top of what it takes.
+func (p *tab) delayed(by time.Duration) {
+	p.Helper()
+	rule := network.EmulateNetworkConditionsByRuleParams{MatchedNetworkConditions: []*network.Conditions{{
+		URLPattern: "http://" + p.site.addr + "/v1/*", Latency: float64(by.Milliseconds()), DownloadThroughput: -1, UploadThroughput: -1,
+	}}}
+	if _, err := chromedp.Call(p.ctx, network.EmulateNetworkConditionsByRule, rule); err != nil {
+		p.fail(err)
+	}
+}
+
+// testSlow: with slow answers, the view of a campaign that runs shows within a second of its data, and
+// stays: what happens in the campaign changes it and does not begin it anew.
+func testSlow(t *testing.T, browser chrome) {
+	s := newSite(t, 30*time.Millisecond)
+	c := s.api().submit(3, 100000)
+	for _, delay := range []time.Duration{300 * time.Millisecond, time.Second} {
+		p := s.open(browser, false)
+		p.delayed(delay)
+		// When it has its data, and when these are on the page.
+		if _, err := chromedp.Call(p.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `addEventListener("DOMContentLoaded",()=>{
+const look=()=>{for(const q of ["#part-cards b","#part-evaluations .line"])if(document.querySelector(q))(window.when??={})[q]??=performance.now()};new MutationObserver(look).observe(document,{subtree:true,childList:true})})`}); err != nil {
+			t.Fatal(err)
+		}
+		p.do(chromedp.Navigate("about:blank"), chromedp.Navigate(s.url()+"#/campaigns/"+c.ID))
+		p.wait("window.when?.['#part-evaluations .line']")
+		p.do(chromedp.Evaluate[chromedp.Void]("window.view=document.querySelector('.view')"))
+		for part, data := range map[string]string{"#part-cards b": "/campaigns/" + c.ID, "#part-evaluations .line": "/campaigns/" + c.ID + "/summary"} {
+			took := js[float64](p, fmt.Sprintf("window.when[%q]-performance.getEntriesByType('resource').find((e)=>e.name.endsWith(%q)).responseEnd", part, data))
+			if t.Logf("answers take %s: %s is on the page %.0f ms after its data", delay, part, took); took > 1000 {
+				t.Errorf("answers take %s: %s is on the page %.0f ms after its data, at most 1,000 are wanted", delay, part, took)
+			}
+		}
+		const asked = "performance.getEntriesByType('resource').filter((e)=>e.name.endsWith('/summary')).length"
+		before, evaluated := js[int](p, asked), p.text("#part-cards div:nth-child(3) b")
+		time.Sleep(4 * time.Second)
+		if !js[bool](p, "window.view===document.querySelector('.view')") {
+			t.Errorf("answers take %s: the view has begun anew", delay)
+		}
+		if n := js[int](p, asked) - before; n > 5 {
+			t.Errorf("answers take %s: %d requests for the summary in four seconds", delay, n)
+		}
+		if evaluated == p.text("#part-cards div:nth-child(3) b") || js[int](p, "document.querySelectorAll('#newest li').length") == 0 {
+			t.Errorf("answers take %s: the view does not go on", delay)
+		}
+	}
+}
+
+// testOutage: a view that failed while the service did not answer opens by itself when it does.
+func testOutage(t *testing.T, browser chrome) {
+	s := newSite(t, 0)
+	p := s.open(browser, false)
+	p.expect(`ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|503`)
+	c := s.api().until(s.api().submit(3, 60).ID, api.Finished)
+	views := []string{"#/campaigns/" + c.ID, "#/campaigns", "#/leaderboard"}
+	p.show("#/devices")
+	for _, hash := range views {
+		s.stop()
+		p.turn(hash)
+		p.contains(".view .problem", "does not answer")
+		s.start()
+		p.wait("!document.querySelector('.problem')&&document.querySelector('.view[data-ready]')?.textContent.includes(" + fmt.Sprintf("%q", c.Kernel) + ")")
+	}
+}
+
+// testAddress: an address that encodes nothing has a view that says so.
+func testAddress(t *testing.T, browser chrome) {
+	s := newSite(t, 0)
+	p := s.open(browser, false)
+	for _, hash := range []string{"#/campaigns/%", "#/candidates/%ff", "#/campaigns/%zz/genes"} {
+		p.show(hash)
+		p.contains("h1", "Not found")
+	}
 }
 
 // testReconnect: the page says that the service does not answer, and goes on by itself, with

@@ -19,6 +19,9 @@ export class Failure extends Error {
   }
 }
 
+// passing says whether an error may be gone in a while: the service does not answer, or cannot now.
+export const passing = (err) => err.status === 0 || err.status === 429 || err.status >= 500;
+
 async function send(method, path, { body, signal, headers } = {}) {
   const all = { ...headers };
   if (session.token) all.Authorization = `Bearer ${session.token}`;
@@ -129,6 +132,35 @@ export function pause(ms, signal) {
     const timer = setTimeout(resolve, ms);
     signal?.addEventListener("abort", () => { clearTimeout(timer); reject(new DOMException("ended", "AbortError")); }, { once: true });
   });
+}
+
+// later calls f soon, and once however often it is asked to: one call ends before the next
+// begins, however slow the service is. A call that fails in passing is made again.
+export function later(f, ms, signal) {
+  let timer = 0;
+  let busy = false;
+  let again = false;
+  let wait = ms;
+  async function run() {
+    timer = 0;
+    busy = true;
+    again = false;
+    try {
+      await f();
+      wait = ms;
+    } catch (err) {
+      if (!signal.aborted && !passing(err)) throw err;
+      again = true;
+      wait = Math.min(30000, 2 * wait);
+    } finally {
+      busy = false;
+      if (again && !signal.aborted) timer = setTimeout(run, wait);
+    }
+  }
+  return () => {
+    if (busy) again = true;
+    else timer ||= setTimeout(run, ms);
+  };
 }
 
 // A silent service sends a comment every 15 seconds; after this time it is taken for gone.

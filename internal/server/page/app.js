@@ -1,7 +1,7 @@
 // The dashboard: who is logged in, which view is open, and whether the service answers.
 
 import { h, problem, say, title } from "./dom.js";
-import { get, session, stream } from "./api.js";
+import { get, passing, pause, session, stream } from "./api.js";
 import { forgetColors } from "./charts.js";
 import { campaigns } from "./campaigns.js";
 import { campaign } from "./campaign.js";
@@ -33,6 +33,21 @@ const routes = [
   [/^\/admin$/, admin],
 ];
 
+// find gives the view of a path and its arguments; nothing for one that no view has, such as one
+// with a % that encodes nothing.
+function find(path) {
+  for (const [pattern, view] of routes) {
+    const found = pattern.exec(path);
+    if (!found) continue;
+    try {
+      return [view, found.slice(1).map(decodeURIComponent)];
+    } catch {
+      return null;
+    }
+  }
+  return null;
+}
+
 // The open view. Each is called with a context: main's new content, an abort signal that
 // ends with it, its arguments, and `on`, which the view fills with what it listens to.
 let open = null;
@@ -41,35 +56,50 @@ async function show() {
   open?.abort.abort();
   if (!session.who) return login();
   const [path, query] = (location.hash.slice(1) || "/campaigns").split("?");
-  const found = routes.find(([pattern]) => pattern.test(path));
+  const found = find(path);
   for (const a of document.querySelectorAll("#nav a")) {
     const here = path.startsWith(a.getAttribute("href").slice(1));
     if (here) a.setAttribute("aria-current", "page");
     else a.removeAttribute("aria-current");
   }
   const el = h("div", { class: "view" });
+  const loading = h("p", { class: "working loading", role: "status" }, "Loading …");
   const view = { abort: new AbortController(), on: {} };
   open = view;
-  main.replaceChildren(el);
+  main.replaceChildren(el, loading);
   window.scrollTo(0, 0);
   if (!found) {
+    loading.remove();
     el.setAttribute("data-ready", "");
     el.append(title("Not found"), h("p", {}, `There is no view ${path}. `, h("a", { href: "#/campaigns" }, "Campaigns")));
     return;
   }
-  const args = found[0].exec(path).slice(1).map(decodeURIComponent);
+  const [run, args] = found;
   const ctx = { el, signal: view.abort.signal, args, query: new URLSearchParams(query || ""), on: view.on, again: show };
   try {
-    await found[1](ctx);
+    await run(ctx);
+    failures = 0;
   } catch (err) {
     if (err.name === "AbortError" || open !== view || !session.who) return;
     el.append(problem(err, show));
+    if (passing(err)) retry(view);
   }
+  loading.remove();
   if (open === view) {
     // The heading tells people who cannot see it that the view is another, unless they went on already.
     if (!document.activeElement || document.activeElement === document.body || document.activeElement.closest("#nav")) el.querySelector("h1")?.focus({ preventScroll: true });
     el.setAttribute("data-ready", "");
   }
+}
+
+// retry opens a view again that failed in passing: as soon as the service is back, else after a
+// while that grows.
+let failures = 0;
+
+function retry(view) {
+  view.on.back = show;
+  const wait = Math.min(30, 2 ** ++failures);
+  pause(1000 * wait, view.abort.signal).then(show, () => {});
 }
 
 // Login.
@@ -182,5 +212,18 @@ byId("skip").addEventListener("click", (e) => {
 byId("logout").addEventListener("click", () => leave());
 addEventListener("hashchange", show);
 
-if (session.token) enter().catch((err) => (err.status === 401 ? leave("The token is no longer valid.") : main.replaceChildren(problem(err, () => location.reload()))));
+async function begin() {
+  for (;;) {
+    try {
+      return await enter();
+    } catch (err) {
+      if (err.status === 401) return leave("The token is no longer valid.");
+      main.replaceChildren(problem(err, () => location.reload()));
+      if (!passing(err)) return;
+      await pause(2000);
+    }
+  }
+}
+
+if (session.token) begin();
 else login();

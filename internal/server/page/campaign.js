@@ -1,7 +1,7 @@
 // One campaign, live.
 
-import { badge, cards, confidence, count, crumbs, duration, empty, facts, figure, h, later, ratio, reading, short, speedup, stateBadge, title, when } from "./dom.js";
-import { get, stream } from "./api.js";
+import { badge, cards, confidence, count, crumbs, duration, empty, facts, figure, h, interval, probability, problem, ratio, reading, short, speedup, stateBadge, table, time, timeLeft, title, when } from "./dom.js";
+import { get, later, passing, stream } from "./api.js";
 import { bars, roofline, steps } from "./charts.js";
 import { actions, budgetFields } from "./actions.js";
 import { pointsOf, rooflineTable, roofsOf } from "./devices.js";
@@ -14,13 +14,16 @@ export const verdictKind = (v) => (v === "correct" ? "good" : v === "slower" || 
 const mostRecords = 20;
 const mostNewest = 12;
 
-export async function campaign({ el, signal, args: [id], on, again }) {
+export async function campaign({ el, signal, args: [id], on }) {
   const path = `/v1/campaigns/${encodeURIComponent(id)}`;
+  // What is only in the log may come later than the campaign itself, which is shown at once.
+  const first = get(`${path}/summary`, signal);
+  first.catch(() => {}); // it is awaited below
   let c = await get(path, signal);
   let summary = { best: [], funnel: [], stages: {} };
   const here = `#/campaigns/${encodeURIComponent(c.id)}`;
 
-  const parts = Object.fromEntries(["state", "buttons", "note", "cards", "evaluations", "time", "funnel", "stages", "workers", "usage", "budget", "roofline", "about"].map((n) => [n, h("div", { id: `part-${n}` })]));
+  const parts = Object.fromEntries(["state", "buttons", "note", "cards", "evaluations", "time", "funnel", "stages", "workers", "usage", "phases", "finals", "budget", "roofline", "about"].map((n) => [n, h("div", { id: `part-${n}` })]));
   const records = h("ol", { class: "feed", id: "records", reversed: true });
   const newest = h("ol", { class: "feed", id: "newest" });
   const section = (name, ...what) => h("section", {}, h("h2", {}, name), ...what);
@@ -28,9 +31,10 @@ export async function campaign({ el, signal, args: [id], on, again }) {
   el.append(crumbs(["#/campaigns", "Campaigns"]), title(c.id), parts.state, parts.buttons, parts.note, parts.cards,
     h("nav", { class: "tabs", "aria-label": "This campaign" }, h("a", { href: `${here}/candidates` }, "All candidates"), h("a", { href: `${here}/genes` }, "Genes"), h("a", { href: `#/compare?ids=${encodeURIComponent(c.id)}` }, "Compare")),
     h("div", { class: "columns" }, section("Best over evaluations", parts.evaluations), section("Best over time", parts.time)),
+    section("Finals", parts.finals),
     h("div", { class: "columns" }, section("Verdicts", parts.funnel), section("Workers", parts.workers, parts.usage)),
     h("div", { class: "columns" }, section("New bests", records), section("Newest results", newest)),
-    h("div", { class: "columns" }, section("Time by stage", parts.stages), section("Budget", parts.budget)),
+    h("div", { class: "columns" }, section("Time by stage", parts.phases, parts.stages), section("Budget", parts.budget)),
     section("Roofline", parts.roofline), section("About", parts.about));
 
   function top() {
@@ -38,11 +42,11 @@ export async function campaign({ el, signal, args: [id], on, again }) {
     const best = c.best ? h("a", { href: `#/candidates/${encodeURIComponent(c.best)}` }, speedup(c)) : "–";
     parts.state.replaceChildren(h("p", { class: "headline" }, stateBadge(c.state), " ", c.state === "queued" ? `number ${c.position} in the queue` : "", c.reason ? ` ${c.reason}` : "", " ", h("span", { class: "soft" }, `${c.kernel} ${(c.shapes || []).join(" ")} on ${c.device || c.backend}`)));
     parts.cards.replaceChildren(cards([
-      ["best against the baseline", best],
-      ["confidence", badge(confidence(c)), confidence(c).title],
+      [c.measured === "finals" ? "best against the baseline, in finals" : "best against the baseline", best],
+      [tested() || "confidence", badge(confidence(c)), confidence(c).title],
       ["evaluated", count(p?.evaluated ?? c.evaluated)],
       ["evaluations per minute", p?.per_minute ? figure(p.per_minute) : "–"],
-      ["time left", p ? (p.remaining_ns >= 0 ? duration(p.remaining_ns) : "unknown") : "–"],
+      ["time left", timeLeft(c)],
       ...(c.budget?.cost_per_hour ? [["cost", figure((c.budget.cost_per_hour * spent()) / 3.6e12)]] : []),
     ]));
     const now = actions(c, { done: reload, note: parts.note, signal });
@@ -50,6 +54,14 @@ export async function campaign({ el, signal, args: [id], on, again }) {
     if (now.map((b) => b.id).join() !== [...parts.buttons.children].map((b) => b.id).join()) parts.buttons.replaceChildren(...now);
     workers();
     budget();
+  }
+
+  // tested is what the finals say of the campaign's best: the test and the interval.
+  function tested() {
+    const f = summary.finals;
+    if (!f?.vs_baseline || c.measured !== "finals" || f.winner !== c.best || c.backend === "replay") return "";
+    const e = f.entries.find((e) => e.candidate === f.winner);
+    return `${probability(f.vs_baseline)}${e?.lo > 0 ? `, 95%: ${ratio(e.lo)} to ${ratio(e.hi)}` : ""}`;
   }
 
   const spent = () => Math.max(c.progress?.elapsed_ns || 0, summary.elapsed_ns || 0);
@@ -79,22 +91,52 @@ export async function campaign({ el, signal, args: [id], on, again }) {
     const total = c.progress?.evaluated ?? c.evaluated;
     const tip = (p) => `${ratio(p.speedup)} after ${count(p.evaluations)} evaluations, ${duration(p.elapsed_ns)}: ${short(p.candidate)}`;
     const y = { label: "times the baseline's speed", format: (v) => `${figure(v)}x`, rule: 1, ruleTitle: "the baseline" };
-    const none = empty("Nothing correct yet.");
+    const none = empty(summary.evaluated === undefined ? "Loading …" : "Nothing correct yet.");
+    // The curve is of readings of the search: its best is also its luckiest. Finals are beside it.
+    const f = summary.finals;
+    const won = f?.entries.find((e) => e.candidate === f.winner && e.speedup > 0);
+    const mark = (x) => (won ? { x, y: won.speedup, lo: won.lo, hi: won.hi, title: `finals: ${interval(won)}` } : undefined);
+    const legend = () => h("p", { class: "legend" }, h("span", {}, h("i", { class: "swatch line-swatch" }), "readings of the search"), won ? h("span", {}, h("i", { class: "swatch fill-b" }), `the finals: ${interval(won)}`) : null);
     if (!summary.best.length) {
       parts.evaluations.replaceChildren(none);
       parts.time.replaceChildren(none.cloneNode(true));
     } else {
       const last = summary.best.at(-1);
       const say = `Best so far: ${ratio(last.speedup)} after ${count(last.evaluations)} of ${count(total)} evaluations`;
-      steps(parts.evaluations, { series: [{ points: summary.best.map((p) => [p.evaluations, p.speedup, tip(p)]), end: total }], x: { label: "evaluations", format: (v) => (Number.isInteger(v) ? count(v) : "") }, y, label: say });
-      steps(parts.time, { series: [{ points: summary.best.map((p) => [p.elapsed_ns / 1e9, p.speedup, tip(p)]), end: spent() / 1e9, hue: 2 }], x: { label: "seconds of the campaign" }, y, label: `${say}, over time` });
+      steps(parts.evaluations, { series: [{ points: summary.best.map((p) => [p.evaluations, p.speedup, tip(p)]), end: total }], mark: mark(f?.evaluations), x: { label: "evaluations", format: (v) => (Number.isInteger(v) ? count(v) : "") }, y, label: say });
+      steps(parts.time, { series: [{ points: summary.best.map((p) => [p.elapsed_ns / 1e9, p.speedup, tip(p)]), end: spent() / 1e9 }], mark: mark(f?.elapsed_ns / 1e9), x: { label: "seconds of the campaign" }, y, label: `${say}, over time` });
+      for (const n of ["evaluations", "time"]) parts[n].append(legend());
     }
     const funnel = [...(summary.funnel || [])].sort((a, b) => b.count - a.count);
-    parts.funnel.replaceChildren(funnel.length ? bars(funnel.slice(0, 14).map((f) => ({ label: f.verdict + (f.stage ? ` at ${f.stage}` : ""), value: f.count, text: count(f.count) + (f.reason ? ` · ${f.reason}` : ""), kind: verdictKind(f.verdict), title: f.reason })), "Candidates by verdict") : empty("No results yet."));
+    parts.funnel.replaceChildren(funnel.length ? bars(funnel.slice(0, 14).map((f) => ({ label: f.verdict + (f.stage ? ` at ${f.stage}` : ""), value: f.count, text: count(f.count) + (f.reason ? ` · ${f.reason}` : ""), kind: verdictKind(f.verdict), title: f.reason })), "Candidates by verdict") : none.cloneNode(true));
     const order = ["render", "compile", "inspect", "parity", "sanitize", "benchmark", "finals"];
     const stages = Object.entries(summary.stages || {}).filter(([, ns]) => ns > 0).sort(([a], [b]) => order.indexOf(a) - order.indexOf(b));
     parts.stages.replaceChildren(stages.length ? bars(stages.map(([name, ns]) => ({ label: name, value: ns, text: duration(ns) })), "Time of all candidates by stage") : empty("No stage has taken time yet."));
+    phases();
+    finals();
     if (records.children.length === 0) for (const p of summary.best.slice(-mostRecords)) record(p.candidate, p.speedup, `after ${count(p.evaluations)} evaluations`);
+  }
+
+  function phases() {
+    const p = summary.phases;
+    const text = p ? [["prepared in", p.prepared_ns], ["searched in", p.searched_ns], ["finals in", p.finals_ns]].filter(([, ns]) => ns > 0).map(([what, ns]) => `${what} ${duration(ns)}`).join(", ") : "";
+    parts.phases.replaceChildren(text ? h("p", {}, text.charAt(0).toUpperCase() + text.slice(1), ".") : "");
+  }
+
+  function finals() {
+    const f = summary.finals;
+    parts.finals.parentElement.hidden = !f;
+    if (!f) return;
+    const test = (what, t) => (t ? h("li", {}, `${what}: `, t.significant ? "" : "~ no difference: ", `time ratio ${figure(t.ratio)}, ${probability(t)}, ${t.n1} and ${t.n2} samples${(t.warnings || []).map((w) => `; ${w}`).join("")}`) : null);
+    const tests = c.backend === "replay" ? [h("li", {}, "Nothing was tested: the times are those that the table has recorded.")]
+      : [test("Winner against baseline", f.vs_baseline), test(`Winner against runner-up ${short(f.runner_up)}`, f.vs_runner_up)];
+    parts.finals.replaceChildren(
+      f.early ? h("p", { class: "problem", id: "finals-early" }, `They ended early: ${f.early}.`) : "",
+      f.winner ? "" : h("p", { class: "problem" }, "No finalist survived: there is no winner."),
+      table("Finals", ["Candidate", "Verdict", "Time", "Baseline", "Speedup", "95% interval"], f.entries.map((e) => [
+        [h("a", { class: "mono", href: `#/candidates/${encodeURIComponent(e.candidate)}` }, short(e.candidate)), e.candidate === f.winner ? " winner" : ""],
+        [badge({ text: e.verdict, kind: verdictKind(e.verdict) }), e.reason ? h("span", { class: "soft" }, ` ${e.reason}`) : ""], time(e.median_ns), time(e.baseline_ns), ratio(e.speedup), e.lo > 0 ? `${ratio(e.lo)} to ${ratio(e.hi)}` : "–"]), [2, 3, 4, 5]),
+      h("ul", { class: "plain", id: "finals-tests" }, tests));
   }
 
   function record(candidate, value, note) {
@@ -113,17 +155,23 @@ export async function campaign({ el, signal, args: [id], on, again }) {
     ]));
   }
 
-  async function sums() {
-    if (!c.log) return parts.roofline.parentElement.setAttribute("hidden", "");
-    summary = { best: [], funnel: [], stages: {}, ...(await get(`${path}/summary`, signal)) };
+  async function sums(asked = get(`${path}/summary`, signal)) {
+    const now = await asked;
+    summary = { ...now, best: now.best || [], funnel: now.funnel || [], stages: now.stages || {} };
     charts();
     budget();
-    await roof();
+    top();
   }
   // What the device can do at most is only known of kernels that run.
+  let roofOf = "";
   async function roof() {
-    let r = null;
-    if (c.log && c.backend !== "replay") r = await get(`${path}/roofline`, signal).catch(() => null);
+    const of = c.log && c.backend !== "replay" ? `${c.best} ${c.measured}` : "";
+    if (of === roofOf) return;
+    const r = await get(`${path}/roofline`, signal).catch((err) => {
+      if (passing(err) || err.name === "AbortError") throw err;
+      return null; // the kernel is gone, or nothing is correct yet
+    });
+    roofOf = of;
     const roofs = roofsOf(r?.peaks);
     const points = r ? pointsOf({ ...r, kernel: c.kernel }) : [];
     parts.roofline.parentElement.hidden = !roofs.length;
@@ -132,15 +180,22 @@ export async function campaign({ el, signal, args: [id], on, again }) {
     parts.roofline.replaceChildren(box, rooflineTable(points));
     roofline(box, { roofs, points, label: `Roofline: ${points.map((p) => p.title).join("; ")}` });
   }
+  let heard = 0; // states that the stream has told
   async function reload() {
-    c = await get(path, signal);
+    const before = heard;
+    const now = await get(path, signal);
+    // What the stream has told since this answer was asked for is newer.
+    if (heard !== before) Object.assign(now, { state: c.state, reason: c.reason, position: c.position, progress: c.progress });
+    c = now;
     top();
     about();
     if (!following && !ended(c.state)) follow();
+    await roof();
   }
-  const soon = later(() => Promise.all([reload(), sums()]).catch(() => {}), 1000);
+  const soon = later(() => Promise.all([reload(), sums()]), 1000, signal);
 
   let following = false;
+  let seen = 0; // the newest event of the log
   function follow() {
     following = true;
     let waiting = [];
@@ -160,10 +215,12 @@ export async function campaign({ el, signal, args: [id], on, again }) {
     stream(`${path}/events`, {
       signal,
       // What was before is in the summary; a few of the newest are shown at once.
-      last: Math.max(0, (c.log?.last || 0) - 2 * mostNewest),
+      last: Math.max(seen, (c.log?.last || 0) - 2 * mostNewest),
       done: (e) => e.event === "state" && ended(e.state),
-      event: (e) => {
+      event: (e, id) => {
+        if (id) seen = id;
         if (e.event === "state") {
+          heard++;
           const other = e.state !== c.state;
           Object.assign(c, { state: e.state, reason: e.reason, position: e.position, progress: e.progress });
           top();
@@ -181,10 +238,17 @@ export async function campaign({ el, signal, args: [id], on, again }) {
   on.paint = charts;
   on.back = soon;
   // The campaign's own stream has ended once it did; that of all campaigns tells if it goes on.
-  on.event = (e) => { if (e.campaign === c.id && !following && !ended(e.state)) again(); };
+  on.event = (e) => { if (e.campaign === c.id && !following && !ended(e.state)) soon(); };
   top();
   about();
   charts();
-  await sums();
+  parts.roofline.parentElement.hidden = true;
   follow();
+  try {
+    await Promise.all([sums(first), roof()]);
+  } catch (err) {
+    if (!passing(err)) throw err;
+    parts.note.replaceChildren(problem(err));
+    soon(); // until it is there
+  }
 }

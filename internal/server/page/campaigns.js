@@ -1,7 +1,7 @@
 // All campaigns, live.
 
-import { badge, confidence, count, duration, empty, figure, h, later, problem, speedup, stateBadge, title, when } from "./dom.js";
-import { whole } from "./api.js";
+import { badge, confidence, count, empty, figure, h, speedup, stateBadge, timeLeft, title, when } from "./dom.js";
+import { later, whole } from "./api.js";
 
 const ended = (state) => ["finished", "failed", "cancelled"].includes(state);
 
@@ -23,7 +23,7 @@ export async function campaigns({ el, signal, on }) {
     list = await whole("/v1/campaigns?limit=1000", signal);
     draw();
   };
-  const soon = later(() => load().catch(() => {}), 500);
+  const soon = later(load, 500, signal);
 
   function fits(c) {
     const text = search.value.trim().toLowerCase();
@@ -34,7 +34,6 @@ export async function campaigns({ el, signal, on }) {
 
   function cells(c) {
     const p = c.progress;
-    const left = p ? (p.remaining_ns >= 0 ? duration(p.remaining_ns) : "unknown") : c.state === "queued" ? `number ${c.position} in the queue` : "–";
     const cost = p?.cost || 0;
     return [
       ["Campaign", h("a", { href: `#/campaigns/${encodeURIComponent(c.id)}` }, c.id)],
@@ -45,7 +44,7 @@ export async function campaigns({ el, signal, on }) {
       ["Confidence", badge(confidence(c))],
       ["Evaluated", count(p?.evaluated ?? c.evaluated) + (c.budget?.evaluations ? ` of ${count(c.budget.evaluations)}` : ""), true],
       ["Per minute", p?.per_minute ? figure(p.per_minute) : "–", true],
-      ["Time left", left, true],
+      ["Time left", timeLeft(c), true],
       ["Cost", c.budget?.cost_per_hour && p ? figure(cost) : "–", true],
     ];
   }
@@ -78,9 +77,5 @@ export async function campaigns({ el, signal, on }) {
     if (rows.has(c.id)) row(c);
   };
   on.back = soon;
-  try {
-    await load();
-  } catch (err) {
-    if (err.name !== "AbortError") note.replaceChildren(problem(err, load));
-  }
+  await load();
 }

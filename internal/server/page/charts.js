@@ -89,16 +89,17 @@ export function range(values, log, pad = 0.06) {
 }
 
 // steps draws what only grows, such as the best so far: series of {name, points: [x, y, title]},
-// each held until the next point and up to `end`.
-export function steps(el, { series, x, y, label }) {
+// each held until the next point and up to `end`. A mark {x, y, lo, hi, title} is a point beside
+// them, with its interval.
+export function steps(el, { series, mark, x, y, label }) {
   const width = widthOf(el);
   const height = Math.min(280, Math.max(200, width * 0.45));
   const svg = s("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
   const all = series.flatMap((p) => p.points);
-  const xr = { ...range([...all.map((p) => p[0]), ...series.map((p) => p.end)], x.log, 0), ...x };
+  const xr = { ...range([...all.map((p) => p[0]), ...series.map((p) => p.end), ...(mark ? [mark.x] : [])], x.log, 0), ...x };
   if (!x.log && x.lo === undefined) xr.lo = 0;
   if (!(xr.hi > xr.lo)) xr.hi = xr.lo + 1;
-  const yr = { ...range([...all.map((p) => p[1]), ...(y.rule ? [y.rule] : [])], y.log), ...y };
+  const yr = { ...range([...all.map((p) => p[1]), ...(y.rule ? [y.rule] : []), ...(mark ? [mark.y, mark.lo || mark.y, mark.hi || mark.y] : [])], y.log), ...y };
   const [X, Y] = frame(svg, width, height, xr, yr);
   if (y.rule) svg.append(s("line", { class: "rule", x1: margin.left, x2: width - margin.right, y1: Y(y.rule), y2: Y(y.rule) }, s("title", {}, y.ruleTitle || "")));
   series.forEach((line, i) => {
@@ -115,6 +116,11 @@ export function steps(el, { series, x, y, label }) {
     // What a dot says: at most so many, so that a long search stays light.
     for (const [px, py, t] of line.points.slice(-100)) if (t) svg.append(s("circle", { class: "hit", cx: X(px), cy: Y(py), r: 7 }, s("title", {}, t)));
   });
+  if (mark) {
+    const at = X(mark.x);
+    svg.append(s("g", { class: "mark" }, mark.lo > 0 ? s("path", { class: "line stroke-b", d: `M${at - 5} ${Y(mark.hi)}h10m-5 0V${Y(mark.lo)}m-5 0h10` }) : null,
+      s("path", { class: "dots stroke-b", d: `M${at} ${Y(mark.y)}h.01` }), s("circle", { class: "hit", cx: at, cy: Y(mark.y), r: 9 }, s("title", {}, mark.title))));
+  }
   el.replaceChildren(svg);
 }
 

@@ -91,10 +91,25 @@ export function when(text) {
 // short is a candidate's ID as tables show it.
 export const short = (id) => (id || "").slice(0, 16);
 
+// probability writes the p-value of a test.
+export const probability = (t) => `p = ${figure(t.p)}`;
+
+// timeLeft says how long a campaign's search goes on. Finals have no budget to tell it by.
+export function timeLeft(c) {
+  if (c.state === "queued") return `number ${c.position} in the queue`;
+  if (c.state === "finals") return "finals";
+  if (!c.progress) return "–";
+  return c.progress.remaining_ns >= 0 ? duration(c.progress.remaining_ns) : "unknown";
+}
+
+// interval writes a finalist's speedup with its bounds.
+export const interval = (e) => `${ratio(e.speedup)}${e.lo > 0 ? ` (95%: ${ratio(e.lo)} to ${ratio(e.hi)})` : ""}`;
+
 // confidence says how far a speedup is proven. Only finals prove one: of many readings of a
 // search the best are also the luckiest.
 export function confidence(c) {
   if (!(c.speedup > 0)) return { text: "–", kind: "", title: "nothing correct yet" };
+  if (c.backend === "replay") return { text: "recorded", kind: "idle", title: "the time that a table has recorded: nothing was tested" };
   if (c.significant) return { text: "significant", kind: "good", title: "finals found it to be faster than the baseline by more than noise" };
   if (c.measured === "finals") return { text: "not significant", kind: "idle", title: "finals found no difference from the baseline beyond noise" };
   return { text: "~ unproven", kind: "idle", title: "measured by the search alone: finals have not compared it" };
@@ -140,14 +155,6 @@ export const crumbs = (...links) => h("p", { class: "crumbs" }, links.map(([href
 export function title(text, ...more) {
   document.title = `${text} · evotune`;
   return h("h1", { tabindex: -1 }, text, more.length ? " " : null, ...more);
-}
-
-// later calls f soon, and once however often it is asked to.
-export function later(f, ms) {
-  let timer = 0;
-  return () => {
-    if (!timer) timer = setTimeout(() => { timer = 0; f(); }, ms);
-  };
 }
 
 // ask shows a dialog and gives what its button says: null when it was closed.
