@@ -271,7 +271,7 @@ func (im *Implementation) hold(others []*Implementation) {
 // folder of shared files; lent names the shared ones.
 func readKernel(file string, shared fs.FS) (text string, files map[string]string, lent map[string]bool, err error) {
 	advice := "name a file in C or CUDA that you can read"
-	read := func(fsys fs.FS, name string) (string, error) { return readFile(fsys, name, maxSource) }
+	read := func(fsys fs.FS, name string) (string, error) { return readSource(fsys, name, maxSource) }
 	dir, name := filepath.Split(file)
 	if dir == "" {
 		dir = "."

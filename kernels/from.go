@@ -294,11 +294,13 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 			}
 			d.add("shape = [%s]", strings.Join(axes, ", "))
 		} else {
-			d.ask("shape", "the size of each axis of "+a.name+", expressions "+over+`, such as ["`+strings.Join(dims[:min(2, len(dims))], `", "`)+`"]`, `["1"]`)
+			d.ask("shape", "the size of each axis of "+a.name+vectors(a)+", expressions "+over+`, such as ["`+strings.Join(dims[:min(2, len(dims))], `", "`)+`"]`, `["1"]`)
 		}
 		switch {
 		case a.input:
 			d.add(`role = "in"`)
+		case s.result != nil && a.name == s.result.name:
+			d.add(`role = "out"`)
 		case a.changed > 0:
 			d.ask("role", fmt.Sprintf(`"out", or "inout" if %s counts before the launch: line %d of %s changes it`, a.name, a.changed, base), `"out"`)
 		default:
@@ -390,6 +392,14 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 	d.others[template] = s.template(entry)
 	d.others["reference.c"] = s.reference(outs, trial)
 	return d
+}
+
+// vectors says how many numbers an element of the source's has.
+func vectors(a argument) string {
+	if a.each < 2 {
+		return ""
+	}
+	return fmt.Sprintf(", in numbers of %s, of which a %s is %d", a.dtype, a.ctype, a.each)
 }
 
 // wrapper names the function that evotune calls.

@@ -42,10 +42,12 @@ func TestFromRefusals(t *testing.T) {
 		{"k.cu", tile + plain, "", "k.cu: it defines no __global__ function outside of classes and namespaces: name a file that has the kernel itself"},
 		{"k.c", tile + plain + "void g(int n, float *y) {}\n", "", "k.c: it defines several functions: choose one with --entry: f, g"},
 		{"k.c", tile + plain, "F2", `k.c: it defines no function "F2": there are f`},
-		{"k.c", tile + "float f(int n, const float *x) { return 0; }", "", "k.c:2: f returns something: let it write that through a pointer"},
+		{"k.c", tile + "struct s f(int n, const float *x) { return 0; }", "", "k.c:2: f returns struct s: let it return a number, or write that through a pointer"},
+		{"k.c", tile + "float *f(int n, const float *x) { return 0; }", "", "k.c:2: f returns float *: let it return a number, or write that through a pointer"},
 		{"k.c", tile + "void f(float *y) { }", "", "k.c:2: f has no integer argument: evotune calls kernels with their sizes, so make one of what is fixed in the source"},
 		{"k.c", tile + "void f(void) { }", "", "k.c:2: f takes no arguments: it needs its buffers and sizes as arguments"},
-		{"k.c", tile + "void f(int n,\n struct s *y) { }", "", "k.c:3: y points to elements of the type struct s, which evotune does not know: there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too"},
+		{"k.c", tile + "void f(int n,\n struct s *y) { }", "", "k.c:3: y points to elements of the type struct s, which evotune does not know: write what it holds, as // tune: y = float; there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too"},
+		{"k.c", tile + "void f(int n, void *y) { } // tune: y = quad", "", "k.c:2: y cannot be declared as quad: there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too"},
 		{"k.c", tile + "void f(int n, float **y) { }", "", `k.c:2: the argument "float **y" of f is neither a number nor a pointer to numbers: give the kernel such arguments`},
 		{"k.c", tile + "void f(int n, float *y) { \n", "", "k.c:3: the file ends within braces: give a source whose braces match without its #if"},
 		{"k.c", tile + "void f(int n, const float *x) { }", "", `k.c:2: no definition can be made of it: no buffer has role "out" or "inout": a kernel must write something`},
@@ -181,6 +183,71 @@ func TestFromForms(t *testing.T) {
 			"#define U 1 // tune: 1, 2\n__global__ void e(int n, float *y) {}\n__global__ void f(int n, float *y)\n{ extern __shared__ float s[]; y[0] = s[0]; }\n" +
 				"void go(int n, float *y) { dim3 g(n, 2); f<<<g, 64, 256>>>(n, y); }", "f",
 			"kernel.toml", "line 5 of k.cu has <<<g, 64, 256>>> with dim3 g(n, 2), such as [\"256\"]'\nshared = \"FILL IN: ",
+		},
+		{
+			"includes at the start, whose guard is whole", "k.cu",
+			"#include <cuda_runtime.h>\n#include <vector>\n#include <cuda/pipeline>\n#define U 1 // tune: 1, 2\n__global__ void f(int n, float *y)\n{ y[0] = U; }", "",
+			"kernel.cu.tmpl", "#ifndef __CUDACC_RTC__\n#include <cuda_runtime.h>\n#include <vector>\n#endif\n#include <cuda/pipeline>\n#define U {{.U}} // tune",
+		},
+		{
+			"an include after an edit", "k.cu",
+			"#define U 1 // tune: 1, 2\n#include <curand_kernel.h>\n#include <math.h>\n#include <cub/cub.cuh>\n__global__ void f(int n, float *y)\n{ y[0] = U; }", "",
+			"kernel.cu.tmpl", "#define U {{.U}} // tune: 1, 2\n#include <curand_kernel.h>\n#ifndef __CUDACC_RTC__\n#include <math.h>\n#endif\n#include <cub/cub.cuh>\n__device__",
+		},
+		{
+			"declarations before, and what only the host calls", "k.cu",
+			"#define U 1 // tune: 1, 2\nextern \"C\" __global__ void __launch_bounds__(64) f(int n, float *y);\nvoid go(int n, float *y, cudaStream_t s);\n__global__ void f(int n, float *y)\n{ y[0] = U; }\nvoid go(int n, float *y, cudaStream_t s) { f<<<1, 64, 0, s>>>(n, y); }", "",
+			"kernel.cu.tmpl", "// tune: 1, 2\n__device__ __forceinline__ void f(int n, float *y);\n\n__device__ __forceinline__ void f(int n, float *y)\n{",
+		},
+		{
+			"a template that is declared before", "k.cu",
+			"template <int U = 1>\n__global__ void f(int n, float *y);\ntemplate <int U> // tune: U = 1, 2\n__global__ void f(int n, float *y)\n{ y[0] = U; }", "",
+			"kernel.cu.tmpl", "template <int U = 1>\n__device__ __forceinline__ void f(int n, float *y);\n",
+		},
+		{
+			"one static function", "k.c",
+			"#define U 1 // tune: 1, 2\nstatic void f(int n, float *y)\n{ y[0] = U; }", "",
+			"kernel.c.tmpl", "\tf(n, y);",
+		},
+		{
+			"types of CUDA with several numbers, and numbers without a sign", "k.cu",
+			"#define U 1 // tune: 1, 2\n__global__ void f(int n, const float2 *x, const __half2 *h, const unsigned *k, const long *l, uint32_t *y)\n{ y[0] = U; }", "",
+			"kernel.cu.tmpl", "run_made(int64_t n, const float *x, const __half *h, const int32_t *k, const int64_t *l, int32_t *y)\n{\n\tf(n, (float2 *)x, (__half2 *)h, (unsigned *)k, (long *)l, (uint32_t *)y);\n}\n",
+		},
+		{
+			"how many numbers an element has", "k.cu",
+			"#define U 1 // tune: 1, 2\n__global__ void f(int n, const float2 *x, float *y)\n{ y[0] = U; }", "",
+			"kernel.toml", "the size of each axis of x, in numbers of f32, of which a float2 is 2, expressions",
+		},
+		{
+			"a declared type", "k.cu",
+			"#define U 1 // tune: 1, 2\n// tune: x = __half\n__global__ void f(int n, const void *x, uint16_t *y /* tune: y = __nv_bfloat16 */)\n{ y[0] = U; }", "",
+			"kernel.cu.tmpl", "run_made(int64_t n, const __half *x, __nv_bfloat16 *y)\n{\n\tf(n, (void *)x, (uint16_t *)y);\n}\n",
+		},
+		{
+			"a number that is returned", "k.c",
+			"#define U 1 // tune: 1, 2\nstatic inline double f(int n, const float *x, float scale)\n{ return x[0] * U; }", "",
+			"kernel.c.tmpl", "void run_made(int64_t n, const float *x, double *result, float scale)\n{\n\tresult[0] = f(n, x, scale);\n}\n",
+		},
+		{
+			"names that mean something else in expressions", "k.c",
+			"#define U 1 // tune: 1, 2\nvoid f(int len, int count, int len_, const float a[len][count], float *new)\n{ new[0] = U; }", "",
+			"kernel.c.tmpl", "void run_made(int64_t len__, int64_t count_, int64_t len_, const float *a, float *new_)\n{\n\tf(len__, count_, len_, (void *)a, new_);\n}\n",
+		},
+		{
+			"the axes by these names", "k.c",
+			"#define U 1 // tune: 1, 2\nvoid f(int len, const float a[len][3], float *in)\n{ in[0] += U; }", "",
+			"kernel.toml", "shape = [\"len_\", \"3\"]",
+		},
+		{
+			"comments, not strings", "k.c",
+			"const char *help = \"// tune: 1, 2\";\n/* Write\n   // tune: 3, 4\n*/\n#define U 1 // a tile // tune: 1, 2\nvoid f(int n, float *y)\n{ y[0] = U; }", "",
+			"kernel.toml", "name = \"U\"\nvalues = [1, 2]\n\n[implementation.baseline]",
+		},
+		{
+			"a byte order mark, and Latin-1", "k.c",
+			"\ufeff#define U 1 // tune: 1, 2\nvoid f(int n, float *y) // schr\xe4g\n{ y[0] = U; }", "",
+			"kernel.c.tmpl", "#define U {{.U}} // tune: 1, 2\nstatic void f(int n, float *y) // schräg\n",
 		},
 		{
 			"integers that are read", "k.c",

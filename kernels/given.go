@@ -38,6 +38,9 @@ type Given struct {
 	// Buffers and Scalars are arguments of the source's function, by name.
 	Buffers []GivenBuffer `json:"buffers"`
 	Scalars []GivenScalar `json:"scalars"`
+	// Aliases are other names for arguments of the source's function, by the source's name: for
+	// one that no dimension can have, such as len or in.
+	Aliases map[string]string `json:"aliases"`
 	// Tolerance is by type; a type that it does not name has the usual one.
 	Tolerance map[DType]float64 `json:"tolerance"`
 	// Parameters are what to tune: template parameters of the function, macros or
@@ -292,13 +295,27 @@ func (s *source) match() error {
 			return s.fault(s.entry.name, "the pointer %s of %s is no input and no output: name one of them like it; there are %s", a.name, s.entry.id, strings.Join(buffers, ", "))
 		case !a.pointer && !slices.Contains(numbers, a.name):
 			return s.fault(s.entry.name, "the argument %s of %s is no dimension and no scalar: give it as one; there are %s", a.name, s.entry.id, strings.Join(numbers, ", "))
-		case a.pointer && a.dtype != "" && a.dtype != g.Buffers[i].DType:
+		case a.pointer && a.dtype != "" && a.dtype != g.Buffers[i].DType && !(a.cast && a.dtype.Size() == g.Buffers[i].DType.Size()):
 			return s.fault(s.entry.name, "%s of %s points to %s, and is given as %s: correct one of the two", a.name, s.entry.id, a.ctype, g.Buffers[i].DType)
 		case a.pointer && a.input && g.Buffers[i].Role != In:
 			return s.fault(s.entry.name, "%s of %s points to const, and is given as an output: correct one of the two", a.name, s.entry.id)
 		}
 	}
-	for _, name := range buffers {
+	for name, alias := range g.Aliases {
+		if !slices.ContainsFunc(s.arguments, func(a argument) bool { return a.source == name }) {
+			return s.fault(s.entry.name, "%s has no argument %s, which is to be named %s: correct the name", s.entry.id, name, alias)
+		}
+	}
+	returned := s.result
+	s.result = nil
+	for i, name := range buffers {
+		if !passed[name] && returned != nil && g.Buffers[i].Role == Out {
+			if returned.dtype != g.Buffers[i].DType {
+				return s.fault(s.entry.name, "%s returns %s, and %s is given as %s: correct one of the two", s.entry.id, returned.ctype, name, g.Buffers[i].DType)
+			}
+			returned.name, s.result, returned = name, returned, nil
+			continue
+		}
 		if !passed[name] {
 			return s.fault(s.entry.name, "%s has no argument %s: %s", s.entry.id, name, suggest(name, slices.Sorted(maps.Keys(passed))))
 		}
@@ -853,7 +870,7 @@ func ReadSignature(file, entry string) (*Signature, error) {
 	}
 	out := &Signature{Entry: s.entry.id, Line: s.line(s.entry.name)}
 	for _, a := range s.arguments {
-		out.Arguments = append(out.Arguments, Argument{a.name, a.ctype, a.dtype, a.pointer, a.input, a.pointer && s.assigns(a.name) > 0})
+		out.Arguments = append(out.Arguments, Argument{a.name, a.ctype, a.dtype, a.pointer, a.input, a.pointer && s.assigns(a.source) > 0})
 	}
 	return out, nil
 }

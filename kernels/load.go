@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Format is the version of kernel.toml that this package reads.
@@ -142,7 +143,8 @@ func (l *loader) parse() error {
 	return err
 }
 
-// readFile reads a regular file of a bounded size.
+// readFile reads a regular file of a bounded size, without the byte order mark that some
+// editors begin it with.
 func readFile(fsys fs.FS, name string, limit int64) (string, error) {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
@@ -163,7 +165,26 @@ func readFile(fsys fs.FS, name string, limit int64) (string, error) {
 	if int64(len(text)) > limit {
 		return "", &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("larger than %d bytes", limit)}
 	}
-	return string(text), nil
+	return strings.TrimPrefix(string(text), byteOrderMark), nil
+}
+
+const byteOrderMark = "\uFEFF"
+
+// readSource is readFile for code. Old sources have comments in Latin-1: they are read as
+// such, since results hold text in UTF-8.
+func readSource(fsys fs.FS, name string, limit int64) (string, error) {
+	text, err := readFile(fsys, name, limit)
+	switch {
+	case err != nil || utf8.ValidString(text):
+		return text, err
+	case strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") || strings.Contains(text, "\x00"):
+		return "", &fs.PathError{Op: "read", Path: name, Err: errors.New("neither UTF-8 nor Latin-1: save it as UTF-8")}
+	}
+	var b strings.Builder
+	for i := range len(text) {
+		b.WriteRune(rune(text[i]))
+	}
+	return b.String(), nil
 }
 
 // hashFiles hashes named texts such that different sets give different input.
@@ -189,9 +210,9 @@ func (l *loader) file(n *node, include bool) string {
 	if text, ok := l.texts[name]; ok && (include || !l.lent[name]) {
 		return text
 	}
-	text, err := readFile(l.fsys, path.Join(l.dir, name), maxFile)
+	text, err := readSource(l.fsys, path.Join(l.dir, name), maxFile)
 	if include && l.shared != nil && errors.Is(err, fs.ErrNotExist) {
-		if text, err = readFile(l.shared, name, maxFile); err == nil {
+		if text, err = readSource(l.shared, name, maxFile); err == nil {
 			l.lent[name] = true
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/evotune/evotune/genome"
 )
 
 // A source is a file as people write it. It is read without a C++ parser: only the
@@ -32,6 +34,14 @@ type source struct {
 	given        *Given // what the source does not say; nil leaves it to fill in
 	actions      bool   // the source is a template itself
 	defines      string // macros to put before the source
+	declared     map[string]declaredType
+	result       *argument // what the entry returns, as an output; nil: nothing
+}
+
+// A declaredType is the type that a comment gives the elements of an argument.
+type declaredType struct {
+	text string
+	at   int // the offset of the comment
 }
 
 // A function is a definition; its fields are offsets.
@@ -40,10 +50,14 @@ type function struct {
 	head, name, open, close, body, stop int
 }
 
-// An argument is a parameter of the entry.
+// An argument is a parameter of the entry. Its name is the definition's; the source has
+// another one where that cannot be a name in a definition.
 type argument struct {
 	name, ctype string
+	source      string // its name in the source
 	dtype       DType
+	cast        bool // the source's pointer type is another one than the definition's
+	each        int  // the elements in one of the source's, such as 2 for float2
 	pointer     bool
 	input       bool
 	restrict    bool
@@ -254,6 +268,8 @@ func (s *source) choose(entry string) error {
 	switch {
 	case len(all) == 0:
 		return s.fault(-1, "it defines no %s outside of classes and namespaces: name a file that has the kernel itself", what)
+	case entry == "" && len(likely) == 0 && len(all) == 1: // static, in C
+		entry = all[0]
 	case entry == "" && len(likely) != 1:
 		return s.fault(-1, "it defines several functions: choose one with --entry: %s", strings.Join(all, ", "))
 	case entry == "":
@@ -270,14 +286,32 @@ func (s *source) choose(entry string) error {
 	if s.entry.id == "" {
 		return s.fault(-1, "it defines no %s %q: %s", what, entry, suggest(entry, all))
 	}
-	if !s.has(s.entry, "void") && s.given == nil {
-		return s.fault(s.entry.name, "%s returns something: let it write that through a pointer", s.entry.id)
-	}
-	return nil
+	return s.returns()
 }
+
+// returns reads what the entry returns.
+func (s *source) returns() error {
+	if s.has(s.entry, "void") || s.cuda {
+		return nil
+	}
+	text := strings.Join(strings.Fields(notReturned.ReplaceAllString(s.bare[s.entry.head:s.entry.name], " ")), " ")
+	e, ok := elements[text]
+	if ok && e.each == 1 && (e.dtype == F32 || e.dtype == F64 || !e.dtype.Float()) {
+		s.result = &argument{name: "result", ctype: text, dtype: e.dtype, each: 1, pointer: true, axes: []string{"1"}}
+		return nil
+	}
+	if s.given != nil { // what it returns may be a status, which nothing reads
+		return nil
+	}
+	return s.fault(s.entry.name, "%s returns %s: let it return a number, or write that through a pointer", s.entry.id, text)
+}
+
+// notReturned are words before a function's name that say nothing about what it returns.
+var notReturned = regexp.MustCompile(`\b(static|inline|__inline__|__inline|extern|const|__attribute__\s*\(\(.*?\)\))`)
 
 var (
 	tuneComment   = regexp.MustCompile(`(?://|/\*)[ \t]*tune:([^\n]*?)(?:\*/|\r?\n|$)`)
+	comment       = regexp.MustCompile(`//.*|/\*.*?\*/`)
 	macro         = regexp.MustCompile(`^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+(.*?)[ \t]*$`)
 	constant      = regexp.MustCompile(`\bconstexpr\b[^;=(){}]*?\b([A-Za-z_]\w*)\s*=\s*([^;]*?)\s*;\s*$`)
 	named         = regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*=([^=].*)$`)
@@ -285,13 +319,28 @@ var (
 	templateStart = regexp.MustCompile(`\btemplate\s*<`)
 )
 
+// tuneComments finds the comments that say what to tune: not the same words in a string, or
+// within a longer comment that explains them.
+func (s *source) tuneComments() (list [][]int) {
+	spans := notCode.FindAllStringIndex(s.text, -1)
+	for _, m := range tuneComment.FindAllStringSubmatchIndex(s.text, -1) {
+		for len(spans) > 0 && spans[0][1] <= m[0] {
+			spans = spans[1:]
+		}
+		if len(spans) > 0 && spans[0][0] <= m[0] && (spans[0][0] == m[0] || strings.HasPrefix(s.text[spans[0][0]:], "//")) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
 // tunedParameters reads what the comments say.
 func (s *source) tunedParameters() error {
 	spans, err := s.templateParameters()
 	if err != nil {
 		return err
 	}
-	comments := tuneComment.FindAllStringSubmatchIndex(s.text, -1)
+	comments := s.tuneComments()
 	if s.given != nil && len(s.given.Parameters) > 0 {
 		if err := s.givenParameters(); err != nil {
 			return err
@@ -300,7 +349,7 @@ func (s *source) tunedParameters() error {
 	}
 	for _, m := range comments {
 		begin := strings.LastIndexByte(s.text[:m[0]], '\n') + 1
-		before, list := s.text[begin:m[0]], s.text[m[2]:m[3]]
+		before, list := comment.ReplaceAllStringFunc(s.text[begin:m[0]], func(c string) string { return strings.Repeat(" ", len(c)) }), s.text[m[2]:m[3]]
 		template := func(i int) error {
 			t := &s.templates[i]
 			if t.values != nil {
@@ -346,8 +395,9 @@ func (s *source) tunedParameters() error {
 			if n := named.FindStringSubmatch(list); n != nil {
 				i = slices.IndexFunc(s.templates, func(t tuned) bool { return t.name == n[1] })
 				list = n[2]
-				if i < 0 {
-					return s.fault(m[0], "%s has no template parameter %q: a macro has its comment on its own line, as #define TILE 32 // tune: 16, 32", s.entry.id, n[1])
+				if i < 0 { // signature looks whether it is an argument
+					s.declare(n[1], list, m[0])
+					continue
 				}
 			}
 			if i < 0 {
@@ -390,6 +440,14 @@ func (s *source) tunedParameters() error {
 		s.taken = append(s.taken, s.at(p.at, "parameter %s of %s%s", p.name, texts(p.values), base))
 	}
 	return nil
+}
+
+// declare notes the type that a comment gives the elements of an argument.
+func (s *source) declare(name, text string, at int) {
+	if s.declared == nil {
+		s.declared = map[string]declaredType{}
+	}
+	s.declared[name] = declaredType{strings.Join(strings.Fields(text), " "), at}
 }
 
 func texts(values []any) string {
@@ -467,16 +525,52 @@ func (s *source) templateParameters() (spans []int, err error) {
 	return nil, s.fault(begin, "the template parameters of %s do not end", s.entry.id)
 }
 
-// elements are the types of elements, as they are written.
-var elements = map[string]DType{
-	"float": F32, "double": F64, "__half": F16, "half": F16, "__nv_bfloat16": BF16, "nv_bfloat16": BF16,
-	"__nv_fp8_e4m3": E4M3, "__nv_fp8_e5m2": E5M2,
-	"int64_t": I64, "long": I64, "long int": I64, "int32_t": I32, "int": I32, "signed": I32, "signed int": I32,
-	"int8_t": I8, "signed char": I8, "uint8_t": U8, "unsigned char": U8,
+// An element is how elements of a type that C or CUDA has are held: by each numbers of a
+// type. cast says that pointers to it are pointers to another type there.
+type element struct {
+	dtype DType
+	each  int
+	cast  bool
 }
 
+// unsigned says that the type holds numbers that the definition's type does not.
+func (e element) unsigned(ctype string) bool {
+	return (e.dtype == I32 || e.dtype == I64) && (strings.HasPrefix(ctype, "u") || ctype == "size_t")
+}
+
+// elements are the types of elements, as they are written.
+var elements = func() map[string]element {
+	all := map[string]element{}
+	for dtype, names := range map[DType]string{
+		F32: "float", F64: "double", F16: "__half half", BF16: "__nv_bfloat16 nv_bfloat16", E4M3: "__nv_fp8_e4m3", E5M2: "__nv_fp8_e5m2",
+		I64: "int64_t", I32: "int32_t int signed", I8: "int8_t", U8: "uint8_t",
+	} {
+		for _, name := range strings.Fields(names) {
+			all[name] = element{dtype, 1, false}
+		}
+	}
+	all["signed int"], all["signed char"], all["unsigned char"] = all["int"], all["int8_t"], all["uint8_t"]
+	for dtype, names := range map[DType][]string{
+		I64: {"long", "long int", "long long", "long long int", "size_t", "uint64_t", "unsigned long", "unsigned long int", "unsigned long long", "unsigned long long int"},
+		I32: {"unsigned", "unsigned int", "uint", "uint32_t"},
+		I8:  {"char"}, U8: {"bool", "_Bool"},
+	} {
+		for _, name := range names {
+			all[name] = element{dtype, 1, true}
+		}
+	}
+	all["__half2"], all["half2"] = element{F16, 2, true}, element{F16, 2, true}
+	all["__nv_bfloat162"], all["nv_bfloat162"] = element{BF16, 2, true}, element{BF16, 2, true}
+	for name, dtype := range map[string]DType{"float": F32, "double": F64, "int": I32, "uint": I32, "long": I64, "longlong": I64, "char": I8, "uchar": U8} {
+		for n := 2; n <= 4; n++ {
+			all[name+strconv.Itoa(n)] = element{dtype, n, true}
+		}
+	}
+	return all
+}()
+
 var sizes = strings.Fields(`int long short unsigned signed size_t ptrdiff_t ssize_t bool _Bool int8_t int16_t int32_t int64_t uint8_t uint16_t
-	uint32_t uint64_t`)
+	uint32_t uint64_t uint`)
 
 var qualifiers = regexp.MustCompile(`\b(const|volatile|restrict|__restrict__|__restrict|register)\b`)
 
@@ -516,6 +610,12 @@ func (s *source) signature() error {
 	if err := s.listArguments(); err != nil {
 		return err
 	}
+	for name, d := range s.declared {
+		if !slices.ContainsFunc(s.arguments, func(a argument) bool { return a.source == name && a.pointer }) {
+			return s.fault(d.at, "%s has no template parameter %q: a macro has its comment on its own line, as #define TILE 32 // tune: 16, 32", s.entry.id, name)
+		}
+	}
+	s.rename()
 	var ints []string
 	for _, a := range s.arguments {
 		if !a.pointer && !a.dtype.Float() {
@@ -537,6 +637,59 @@ func (s *source) signature() error {
 	return nil
 }
 
+// rename gives arguments the names that they have in the definition.
+func (s *source) rename() {
+	taken := map[string]bool{}
+	for _, a := range s.arguments {
+		taken[a.name] = true
+	}
+	renamed := map[string]string{}
+	for i := range s.arguments {
+		a := &s.arguments[i]
+		if s.given != nil {
+			if name, ok := s.given.Aliases[a.name]; ok {
+				a.name, renamed[a.name] = name, name
+			}
+			continue
+		}
+		for !nameable(a.name, !a.pointer && !a.dtype.Float()) {
+			for a.name += "_"; taken[a.name]; {
+				a.name += "_"
+			}
+			renamed[a.source] = a.name
+		}
+		taken[a.name] = true
+	}
+	for i := range s.arguments {
+		for k, x := range s.arguments[i].axes {
+			if name, ok := renamed[x]; ok {
+				s.arguments[i].axes[k] = name
+			}
+		}
+		if a := s.arguments[i]; a.name != a.source && s.given == nil {
+			s.taken = append(s.taken, s.at(s.entry.name, "assumed: %s is named %s in the definition, where %s means something else", a.source, a.name, a.source))
+		}
+	}
+	for s.result != nil && taken[s.result.name] {
+		s.result.name += "_"
+	}
+	if s.result != nil && s.given == nil {
+		s.taken = append(s.taken, s.at(s.entry.name, "%s is an output of one element: what %s returns", s.result.name, s.entry.id))
+	}
+}
+
+// nameable says whether a definition can have the name, for a dimension or for something else.
+func nameable(name string, dim bool) bool {
+	if slices.Contains(keywords, name) || strings.HasPrefix(name, "evotune_") || !identifier.MatchString(name) {
+		return false
+	}
+	if !dim {
+		return true
+	}
+	_, err := genome.CompileExpr(name, map[string]any{name: 1})
+	return err == nil && !slices.Contains(limitNames(), name)
+}
+
 func (s *source) argument(at int, text string) error {
 	at += len(text) - len(strings.TrimLeft(text, " \t\r\n"))
 	text = strings.TrimSpace(text)
@@ -549,6 +702,7 @@ func (s *source) argument(at int, text string) error {
 		return s.fault(at, "the argument %q of %s is neither a number nor a pointer to numbers: give the kernel such arguments", shown, s.entry.id)
 	}
 	a.name, a.pointer = declared[m[2]:m[3]], stars == 1 || array
+	a.source = a.name
 	typed := declared[:m[2]]
 	if stars == 1 {
 		typed, _, _ = strings.Cut(typed, "*")
@@ -572,22 +726,36 @@ func (s *source) argument(at int, text string) error {
 	if a.nested = len(a.axes) > 1; a.nested && s.cuda {
 		return s.fault(at, "%s is an array of arrays, whose size a caller in CUDA cannot give: make it a pointer", a.name)
 	}
-	dtype, ok := elements[a.ctype]
+	e, ok := elements[a.ctype]
+	if said, has := s.declared[a.name]; has && a.pointer {
+		each := e.each
+		if e, ok = elements[said.text]; !ok {
+			return s.fault(said.at, "%s cannot be declared as %s: %s", a.name, said.text, known)
+		}
+		e.each, e.cast = max(each, e.each), true
+	}
+	dtype := e.dtype
 	words := strings.Fields(a.ctype)
 	switch {
 	case a.ctype == "":
 		return s.fault(at, "the argument %q of %s has no name: name it", shown, s.entry.id)
 	case a.pointer && !ok && s.given != nil: // a type that the source names itself
 	case a.pointer && !ok, a.pointer && !s.cuda && (dtype == F16 || dtype == BF16 || dtype.FP8()):
-		return s.fault(at, "%s points to elements of the type %s, which evotune does not know: there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too", a.name, a.ctype)
+		return s.fault(at, "%s points to elements of the type %s, which evotune does not know: write what it holds, as // tune: %s = float; %s", a.name, a.ctype, a.name, known)
 	case a.pointer:
-		a.dtype = dtype
+		a.dtype, a.each, a.cast = dtype, e.each, e.cast
+		if a.each > 1 { // the definition counts numbers
+			a.axes = nil
+		}
 	case dtype == F32 || dtype == F64:
 		a.dtype = dtype
 	case !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(sizes, w) }):
 		a.dtype, a.flag = I64, a.ctype == "bool" || a.ctype == "_Bool"
 	default:
 		return s.fault(at, "%s is of the type %s, which evotune cannot pass: give the kernel integers, float or double", a.name, a.ctype)
+	}
+	if _, said := s.declared[a.name]; a.pointer && !said && s.given == nil && e.unsigned(a.ctype) {
+		s.taken = append(s.taken, s.at(at, "assumed: the elements of %s stay below 2^%d: the definition has no %s and holds them as %s", a.name, 8*dtype.Size()-1, a.ctype, dtype))
 	}
 	assumed, role := "", "a scalar"
 	if s.given != nil {
@@ -598,7 +766,7 @@ func (s *source) argument(at int, text string) error {
 	case a.pointer && a.input:
 		role = "an input: const"
 	case a.pointer:
-		if a.changed = s.changes(a.name); a.changed == 0 {
+		if a.changed = s.changes(a.source); a.changed == 0 {
 			role = "an output: not const"
 		} else {
 			role = "an output or both: not const"
@@ -611,6 +779,9 @@ func (s *source) argument(at int, text string) error {
 	s.arguments = append(s.arguments, a)
 	return nil
 }
+
+// known are the types of elements, for messages.
+const known = "there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too"
 
 // changes finds the line of the entry that adds to elements of a buffer, or otherwise
 // updates them: 0 for none.
@@ -663,12 +834,17 @@ var (
 	assigning = regexp.MustCompile(`^(\.\w+\s*)?(([-+*/%&|^]|<<|>>)?=([^=]|$)|\+\+|--)`)
 )
 
-// hostInclude matches a system include that NVRTC may lack.
+// hostFile matches headers of the host, which NVRTC lacks and code for a GPU does not need: those of C
+// and C++, CUDA's for the host and its libraries, and those of PyTorch. A header that is not
+// known may declare what the kernel calls, and the compiler says whether it has it.
 var (
 	hostInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*<([^>\n]+)>[^\n]*$`)
-	deviceFile  = regexp.MustCompile(`^(cuda_fp16|cuda_fp8|cuda_bf16|mma|cuda_pipeline|cooperative_groups)|^(cuda|cooperative_groups)/`)
-	extents     = regexp.MustCompile(`\bdim3\b[^;]*`)
-	openMP      = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*pragma[ \t]+omp\b`)
+	hostFile    = regexp.MustCompile(`^([a-z_]+|(assert|complex|ctype|errno|fenv|float|getopt|inttypes|iso646|libgen|limits|locale|malloc|math|memory|mpi|omp|pthread|` +
+		`setjmp|signal|std(arg|bool|def|int|io|lib)|strings?|time|uchar|unistd|wchar|wctype|values|windows|` +
+		`cuda|cuda_runtime(_api)?|cuda_profiler_api|cudaProfiler|curand|driver_types|device_launch_parameters|helper_\w+|nccl|nvml|nvToolsExt|cu(blas|dnn|fft|solver|sparse)\w*)\.h(pp)?|` +
+		`(sys|nvtx3|torch|ATen|c10|pybind11)/.*|Python\.h)$`)
+	extents = regexp.MustCompile(`\bdim3\b[^;]*`)
+	openMP  = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*pragma[ \t]+omp\b`)
 )
 
 // adapt notes what else changes between the source and the template.
@@ -680,6 +856,9 @@ func (s *source) adapt() {
 	drop := func(f function) {
 		s.edits = append(s.edits, edit{f.head, f.stop, "/* " + f.id + why + " is left out. */"})
 		s.taken = append(s.taken, s.at(f.name, "%s%s is left out", f.id, why))
+		for _, d := range s.prototypes(f.id) {
+			s.edits = append(s.edits, edit{d[0] + len(s.bare[d[0]:d[1]]) - len(strings.TrimLeft(s.bare[d[0]:d[1]], " \t\r\n")), d[1] + 1, ""})
+		}
 	}
 	for _, f := range s.functions {
 		switch {
@@ -695,45 +874,87 @@ func (s *source) adapt() {
 		s.hide()
 		return
 	}
-	after := -1 // the end of the include before
-	for _, m := range hostInclude.FindAllStringSubmatchIndex(s.text, -1) {
-		switch {
-		case deviceFile.MatchString(s.text[m[2]:m[3]]):
-			continue
-		case after == m[0]-1: // between the same two lines
-			s.edits[len(s.edits)-1].from, s.edits[len(s.edits)-1].to = m[1], m[1]
-		default:
-			s.edits = append(s.edits, edit{m[0], m[0], "#ifndef __CUDACC_RTC__\n"}, edit{m[1], m[1], "\n#endif"})
-		}
-		after = m[1]
-	}
-	// A kernel cannot call another: the source's becomes a device function.
-	head := s.bare[s.entry.head:s.entry.name]
-	replace := func(re, with string) {
-		for _, at := range regexp.MustCompile(re).FindAllStringIndex(head, -1) {
-			s.edits = append(s.edits, edit{s.entry.head + at[0], s.entry.head + at[1], with})
+	s.edits = append(s.edits, guardHost(s.text)...)
+	for name, text := range s.included {
+		if !s.lent[name] {
+			s.included[name] = apply(text, guardHost(text))
 		}
 	}
-	replace(`\b__global__\b`, "__device__ __forceinline__")
+	// A kernel cannot call another: the source's becomes a device function, also where it is
+	// only declared.
+	s.bounds = s.ofDevice(s.entry.head, s.entry.name)
+	for _, d := range s.prototypes(s.entry.id) {
+		s.ofDevice(d[0], d[1])
+	}
+}
+
+// ofDevice makes a kernel's head that of a device function, and returns its __launch_bounds__.
+func (s *source) ofDevice(from, to int) (bounds string) {
+	head := s.bare[from:to]
+	for _, at := range regexp.MustCompile(`\b__global__\b`).FindAllStringIndex(head, -1) {
+		s.edits = append(s.edits, edit{from + at[0], from + at[1], "__device__ __forceinline__"})
+	}
 	if at := regexp.MustCompile(`\bextern\s+`).FindStringIndex(head); at != nil {
-		s.edits = append(s.edits, edit{s.entry.head + at[0], s.entry.head + at[1], ""}) // with its "C", which is blank here
+		s.edits = append(s.edits, edit{from + at[0], from + at[1], ""}) // with its "C", which is blank here
 	}
-	if at := strings.Index(head, "__launch_bounds__"); at >= 0 {
-		depth := 0
-		for i := at; i < len(head); i++ {
-			if head[i] == '(' {
-				depth++
-			} else if head[i] == ')' {
-				if depth--; depth == 0 {
-					end := s.entry.head + i + 1
-					s.bounds = s.text[s.entry.head+at : end]
-					end += len(s.bare[end:s.entry.name]) - len(strings.TrimLeft(s.bare[end:s.entry.name], " \n"))
-					s.edits = append(s.edits, edit{s.entry.head + at, end, ""})
-					break
-				}
+	at := strings.Index(head, "__launch_bounds__")
+	if at < 0 {
+		return ""
+	}
+	depth := 0
+	for i := at; i < len(head); i++ {
+		if head[i] == '(' {
+			depth++
+		} else if head[i] == ')' {
+			if depth--; depth == 0 {
+				end := from + i + 1
+				bounds = s.text[from+at : end]
+				end += len(s.bare[end:to]) - len(strings.TrimLeft(s.bare[end:to], " \n"))
+				s.edits = append(s.edits, edit{from + at, end, ""})
+				break
 			}
 		}
 	}
+	return bounds
+}
+
+// prototypes finds the declarations of a function without its body.
+func (s *source) prototypes(id string) (list [][2]int) {
+	prototype := regexp.MustCompile(`^(\s*template\s*<[^;]*?>)?[^=(]*\b(__launch_bounds__\s*\([^;]*\)[^=(]*\b)?` + id + `\s*\(`)
+	for _, d := range s.declarations {
+		if prototype.MatchString(s.bare[d[0]:d[1]]) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// guardHost hides from NVRTC the includes of headers of the host.
+func guardHost(text string) (list []edit) {
+	after := -1 // the end of the include before
+	for _, m := range hostInclude.FindAllStringSubmatchIndex(text, -1) {
+		switch {
+		case !hostFile.MatchString(text[m[2]:m[3]]):
+			continue
+		case len(list) > 0 && after == m[0]-1: // between the same two lines
+			list[len(list)-1] = edit{m[1], m[1], list[len(list)-1].text}
+		default:
+			list = append(list, edit{m[0], m[0], "#ifndef __CUDACC_RTC__\n"}, edit{m[1], m[1], "\n#endif"})
+		}
+		after = m[1]
+	}
+	return list
+}
+
+// apply makes edits, which are in order, in a text.
+func apply(text string, edits []edit) string {
+	var b strings.Builder
+	at := 0
+	for _, e := range edits {
+		b.WriteString(text[at:e.from] + e.text)
+		at = e.to
+	}
+	return b.String() + text[at:]
 }
 
 var linkage = regexp.MustCompile(`^extern\s*"C"`)
@@ -760,11 +981,8 @@ func (s *source) hide() {
 			continue
 		}
 		static(f.head, f.name)
-		prototype := regexp.MustCompile(`^[^=(]*\b` + f.id + `\s*\(`)
-		for _, d := range s.declarations {
-			if prototype.MatchString(s.bare[d[0]:d[1]]) {
-				static(d[0], d[1])
-			}
+		for _, d := range s.prototypes(f.id) {
+			static(d[0], d[1])
 		}
 	}
 }
@@ -823,6 +1041,8 @@ func (s *source) template(entry string) string {
 		switch {
 		case a.nested: // whatever the array's sizes
 			call = append(call, "(void *)"+a.name)
+		case a.cast:
+			call = append(call, "("+s.instance(a.ctype)+" *)"+a.name)
 		default:
 			call = append(call, a.name)
 		}
@@ -837,6 +1057,9 @@ func (s *source) template(entry string) string {
 			values = append(values, s.instance(t.name))
 		}
 		name += "<" + strings.Join(values, ", ") + ">"
+	}
+	if s.result != nil {
+		name = s.result.name + "[0] = " + name
 	}
 	fmt.Fprintf(&b, "%s(%s)\n{\n\t%s(%s);\n}\n", entry, strings.Join(params, ", "), name, strings.Join(call, ", "))
 	return b.String()
@@ -871,6 +1094,9 @@ func (s *source) ordered() []argument {
 		return 0
 	}
 	list := slices.Clone(s.arguments)
+	if s.result != nil {
+		list = append(list, *s.result)
+	}
 	slices.SortStableFunc(list, func(a, b argument) int { return rank(a) - rank(b) })
 	return list
 }
