@@ -98,7 +98,7 @@ func hopperSource(t *testing.T, name string) kernels.Rendered {
 	}
 	return kernels.Rendered{
 		Source: s.String(), Entry: "product",
-		Header: "#include <cuda_fp16.h>\n#ifdef __CUDACC_RTC__\ntypedef long int64_t;\ntypedef unsigned long uint64_t;\n#else\n#include <stdint.h>\n#endif\n" +
+		Header: "#include <cuda_fp16.h>\n#ifdef __CUDACC_RTC__\ntypedef long long int64_t;\ntypedef unsigned long long uint64_t;\n#else\n#include <stdint.h>\n#endif\n" +
 			"struct __align__(64) evotune_tensor_map { unsigned char bytes[128]; };\n",
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	"github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/evaluator/internal/python"
+	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -188,6 +189,14 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	if err := h.compilesFor(ctx, plan.Implementations); err != nil {
 		return nil, err
 	}
+	if _, faster := h.compiler.(*nvrtc); faster && o.Compiler == compilerAuto {
+		other := func() (compiler, error) {
+			return newNVCC(ctx, h.toolkit, h.Launcher, h.Cache, max(o.Timeout, time.Minute))
+		}
+		if err := h.fitCompiler(ctx, devices[0], other); err != nil {
+			return nil, err
+		}
+	}
 	if err := h.buildHarness(ctx, devices[0]); err != nil {
 		return nil, err
 	}
@@ -308,6 +317,88 @@ func (h *lab) findCompiler(ctx context.Context) error {
 	}
 	h.compiler = n
 	return nil
+}
+
+// fitCompiler takes another compiler if the chosen one refuses the baseline or the reference in CUDA, and the
+// other accepts both: NVRTC lacks the headers of the host, and their macros. All candidates are compiled
+// by one.
+func (h *lab) fitCompiler(ctx context.Context, d wire.Device, other func() (compiler, error)) error {
+	refused, err := h.refuses(ctx, d)
+	if refused == nil || err != nil {
+		return err
+	}
+	chosen, what := h.compiler, plain.Line(refused.Summary)
+	n, err := other()
+	if err != nil {
+		h.Found(evaluator.Tool{Name: "nvcc", Missing: fmt.Sprintf("%s does not compile the kernel (%s), and nvcc cannot be tried: %s", chosen.version(), what, plain.Line(err.Error()))})
+		return ctx.Err()
+	}
+	h.compiler = n
+	if again, err := h.refuses(ctx, d); err != nil {
+		return err
+	} else if again != nil { // the first one's diagnostics are as good
+		h.compiler = chosen
+		n.close()
+		return nil
+	}
+	chosen.close()
+	h.Log.Warn("nvcc compiles this kernel, which takes about twice as long: NVRTC does not", "reason", what)
+	h.Found(evaluator.Tool{Name: "nvrtc", Missing: "it does not compile this kernel (" + what + "): nvcc compiles instead, which takes about twice as long"})
+	return nil
+}
+
+// refuses gives why the compiler refuses the baseline, a file that is judged or the reference in CUDA; nil
+// if it refuses none.
+func (h *lab) refuses(ctx context.Context, d wire.Device) (*labs.Refusal, error) {
+	var sources []kernels.Rendered
+	if src, err := h.Plan.Implementations[0].RenderBaseline(h.Plan.Tune[0]); err == nil {
+		sources = append(sources, src)
+	}
+	for _, im := range h.Plan.Implementations {
+		if !slices.ContainsFunc(im.Parameters, func(g genome.Gene) bool { return g.Name == kernels.FileGene }) {
+			continue
+		}
+		space, err := h.Plan.Definition.Space([]*kernels.Implementation{im}, h.Plan.Tune, h.limits)
+		if err != nil {
+			continue // no genome of it is compiled
+		}
+		if g, ok := space.At(0); ok {
+			if src, err := im.Render(g); err == nil {
+				sources = append(sources, src)
+			}
+		}
+	}
+	var units []unit
+	for _, src := range sources {
+		u := h.unit(src, false)
+		if u.triton != nil {
+			continue
+		}
+		var err error
+		if u.arch, err = architecture(src.Implementation.Target, d.Capability, h.compiler.architectures()); err != nil {
+			return nil, fmt.Errorf("implementation %s: %w", src.Implementation.Name, err)
+		}
+		units = append(units, u)
+	}
+	spec := h.problem.spec
+	if spec != nil && spec.DeviceReference != nil && spec.Oracle != kernels.OwnBaseline {
+		u := referenceUnit(spec)
+		var err error
+		if u.arch, err = architecture("sm_80", d.Capability, h.compiler.architectures()); err != nil {
+			return nil, err
+		}
+		units = append(units, u)
+	}
+	for _, u := range units {
+		_, err := h.build(ctx, u)
+		var no *labs.Refusal
+		if errors.As(err, &no) {
+			return no, nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // compilers names what compiles.

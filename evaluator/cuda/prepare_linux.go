@@ -26,13 +26,7 @@ func (h *lab) buildHarness(ctx context.Context, d wire.Device) (err error) {
 	if spec.DeviceReference == nil {
 		return nil // the one in C computes what is expected
 	}
-	// As exact as CUDA is: without contraction of multiplications and
-	// additions.
-	h.problem.open.Reference, err = h.cubin(ctx, d, "reference", unit{
-		source: "#include \"evotune_reference.h\"\n#line 1 \"" + spec.DeviceReference.File + "\"\n" + spec.DeviceReference.Text,
-		files:  map[string]string{"evotune_reference.h": kernels.DeviceReferenceHeader(spec)},
-		flags:  []string{"-O3", "-fmad=false"},
-	})
+	h.problem.open.Reference, err = h.cubin(ctx, d, "reference", referenceUnit(spec))
 	if refused := (*labs.Refusal)(nil); err != nil && !errors.As(err, &refused) {
 		return err // the machine's fault, and not the definition's
 	}
@@ -45,6 +39,16 @@ func (h *lab) buildHarness(ctx context.Context, d wire.Device) (err error) {
 		return fmt.Errorf("%w to compile: kernel %s: %w", ErrReference, h.problem.name, logOf(err))
 	}
 	return nil
+}
+
+// referenceUnit is the reference in CUDA, as exact as CUDA is: without contraction of
+// multiplications and additions.
+func referenceUnit(spec *kernels.Problem) unit {
+	return unit{
+		source: "#include \"evotune_reference.h\"\n#line 1 \"" + spec.DeviceReference.File + "\"\n" + spec.DeviceReference.Text,
+		files:  map[string]string{"evotune_reference.h": kernels.DeviceReferenceHeader(spec)},
+		flags:  []string{"-O3", "-fmad=false"},
+	}
 }
 
 // buildTrialHarness compiles the harness's own kernels.

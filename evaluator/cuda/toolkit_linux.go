@@ -129,10 +129,19 @@ func findToolkit(ctx context.Context, o Options, l *process.Launcher, flags ...s
 		d = filepath.Clean(d)
 		if _, err := os.Stat(filepath.Join(d, "cuda_fp16.h")); err == nil && !slices.Contains(t.includes, d) {
 			t.includes = append(t.includes, d)
+			// From CUDA 13 on those of C++ for devices (cuda/std, cub) have a folder of their own, which nvcc knows.
+			if cccl := filepath.Join(d, "cccl"); folder(cccl) {
+				t.includes = append(t.includes, cccl)
+			}
 		}
 	}
 	t.lockIn(ctx, l, flags)
 	return t
+}
+
+func folder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // toolkitRoots lists the folders that may hold a toolkit.
