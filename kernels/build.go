@@ -2,7 +2,9 @@ package kernels
 
 import (
 	"errors"
+	"io/fs"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -97,6 +99,8 @@ func (l *loader) definition() {
 		l.d.fail(in.Name.at, "the name %q has other characters than a-z, 0-9, - and _: correct it", in.Name.str)
 	}
 	l.def = &Definition{Name: in.Name.str, Description: in.Description.str, License: in.License.text(), Dir: l.display, doc: l.d}
+	_, err := fs.Stat(l.fsys, path.Join(l.dir, UploadedFile))
+	l.def.Uploaded = !errors.Is(err, fs.ErrNotExist)
 	l.problem(in.Problem)
 	lines := map[string]*node{}
 	for _, t := range in.Implementation {

@@ -25,8 +25,11 @@ type Definition struct {
 	Hash string `json:"hash"`
 	// Overrides is the folder of the kernel of the same name that this one
 	// replaces; empty when there is none. Only a Catalogue sets it.
-	Overrides string  `json:"overrides,omitempty"`
-	Problem   Problem `json:"problem"`
+	Overrides string `json:"overrides,omitempty"`
+	// Uploaded says that the folder was uploaded to a service (UploadedFile): CheckFlag
+	// then bounds its flags.
+	Uploaded bool    `json:"uploaded,omitempty"`
+	Problem  Problem `json:"problem"`
 	// Variants holds the problem for each backend where it differs from
 	// Problem: in types, shapes, costs or tolerance, never in dimensions or
 	// buffers.

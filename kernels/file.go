@@ -140,8 +140,8 @@ func (l *loader) fromFile(backend string, f File) *Implementation {
 		}
 	}
 	for _, n := range t.Flags {
-		if !compilerFlag(backend, n.str) {
-			l.d.fail(n.at, "flag %q: a file may ask for optimization, a language standard, macros, warnings and machine features, and for nothing that reads or writes other files or switches a check off", n.str)
+		if err := CheckFlag(backend, n.str); err != nil {
+			l.d.fail(n.at, "%v", err)
 		}
 	}
 	usual := []string{"-O3", "-march=native"}
@@ -325,24 +325,7 @@ func readKernel(file string, shared fs.FS) (text string, files map[string]string
 	return text, files, lent, include(name, text)
 }
 
-var (
-	architecture = regexp.MustCompile(`^sm_\d+[af]?$`)
-	cFlag        = regexp.MustCompile(`^-(O([0-3sgz]|fast)?|std=[a-z0-9+:]+|pthread|lm|W[a-z0-9=+-]+|m[A-Za-z0-9.=+_-]+|f[a-z0-9-]+(=[a-z0-9-]+)?|[DU][A-Za-z_]\w*(=.*)?)$`)
-	// These read or write files, run programs, hide code from a sanitizer, change the
-	// format of diagnostics, compile nothing, or name what evotune adds.
-	refusedFlag = regexp.MustCompile(`^-(mllvm|[DU]evotune|f(no-)?(diagnostics|syntax-only|preprocessed|directives-only|plugin|dump|profile|auto-profile|sanitize|opt-info|save-optimization|stack-usage|callgraph-info|test-coverage|coverage|compare-debug|use-ld|report-bug|integrated-as|lto).*)`)
-	cudaFlag    = regexp.MustCompile(`^(-O[0-3]?|--?(std|maxrregcount|ftz|fmad|prec-div|prec-sqrt)=[a-z0-9+]+|` +
-		`--?(use_fast_math|restrict|lineinfo|extra-device-vectorization|extended-lambda|expt-extended-lambda|expt-relaxed-constexpr)|` +
-		`(-Xptxas|--ptxas-options)=-(O[0-4]|v|d[ls]cm=[a-z]+)|-[DU][A-Za-z_]\w*(=.*)?)$`)
-)
-
-// compilerFlag says whether a file may pass the flag to its compiler.
-func compilerFlag(backend, flag string) bool {
-	if backend == "cuda" {
-		return cudaFlag.MatchString(flag)
-	}
-	return cFlag.MatchString(flag) && !refusedFlag.MatchString(flag)
-}
+var architecture = regexp.MustCompile(`^sm_\d+[af]?$`)
 
 // Prototype declares the entry, with a semicolon.
 func (im *Implementation) Prototype() string {

@@ -326,10 +326,25 @@ func TestCompilerFlags(t *testing.T) {
 	} {
 		for i, list := range lists {
 			for f := range strings.SplitSeq(list, " ") {
-				if f != "" && compilerFlag(backend, f) != (i == 0) {
+				if f != "" && (CheckFlag(backend, f) == nil) != (i == 0) {
 					t.Errorf("%s: flag %s: %t, want %t", backend, f, i != 0, i == 0)
 				}
 			}
+		}
+		for _, f := range []string{
+			"", "@file", "-I/etc", "-iquote.", "-isystem", "-imacros/etc/passwd", "-B/x", "-specs=x", "--specs=x", "--param=x=1", "--param", "-T/x", "-Tx", "-x", "-xc", "-o", "-oa", "-MF", "-MMD",
+			"-Xlinker", "-Xassembler", "-Xpreprocessor", "-Xptxas", "-v", "-Wp,-imacros,/etc/passwd", "-Wa,-I/etc", "-Wl,-T,/etc/passwd", "-save-temps=obj", "-fdump-rtl-all", "-fplugin=/x.so", "-fmodule-mapper=x", "-foffload=x",
+			"/etc/passwd", "kernel.c", "-DX=1\n#include \"/etc/passwd\"", "-DX=1\r2", "-DX=\x00", "-D X=1", "-O3\n", "-lm\n-include", " -O3", "-include=/etc/passwd", "--sysroot=/", "-L/", "-l:x", "-fdebug-prefix-map=a=b",
+		} {
+			if CheckFlag(backend, f) == nil {
+				t.Errorf("%s: flag %q is taken", backend, f)
+			}
+		}
+	}
+	// nvcc's shell would run them.
+	for _, f := range []string{"-DX=$(id)", "-DX=`id`", `-DX="a`, `-DX=\`, "-DX=${HOME}"} {
+		if CheckFlag("cuda", f) == nil {
+			t.Errorf("flag %q is taken", f)
 		}
 	}
 }

@@ -503,10 +503,18 @@ func (l *loader) baseline(t *baselineTable, im *Implementation) {
 		b.Kind = BaselineSource
 		s := l.source(n, t.Source, t.Entry, "baseline")
 		b.Source, b.Flags = &s, strs(t.Flags)
+		for _, f := range t.Flags {
+			if err := CheckFlag(im.Backend, f.str); err != nil && l.def.Uploaded {
+				l.d.fail(f.at, "%v", err)
+			}
+		}
 	case t.Library != nil:
 		m := library.FindStringSubmatch(t.Library.str)
 		if m == nil {
 			l.d.fail(t.Library.at, `library %q is not of the form "libname.so.1:symbol"`, t.Library.str)
+		}
+		if l.def.Uploaded && strings.Contains(m[1], "/") {
+			l.d.fail(t.Library.at, "library %q: an uploaded kernel names no file: give the library's name alone", t.Library.str)
 		}
 		b.Kind, b.Library, b.Symbol = BaselineLibrary, m[1], m[2]
 	default:

@@ -182,9 +182,13 @@ func (im *Implementation) Render(g genome.Genome) (Rendered, error) {
 		if err != nil {
 			return Rendered{}, err
 		}
-		if f = strings.TrimSpace(f); f != "" {
-			r.Flags = append(r.Flags, f)
+		if f = strings.TrimSpace(f); f == "" {
+			continue
 		}
+		if err := im.checkFlag(u, f); err != nil {
+			return Rendered{}, err
+		}
+		r.Flags = append(r.Flags, f)
 	}
 	if r.Threads, err = im.Threads(g); err != nil {
 		return Rendered{}, err

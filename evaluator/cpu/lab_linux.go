@@ -103,7 +103,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 	if h.tool, err = newToolchain(ctx, o.Compiler, h.Launcher, h.Cache, max(o.Timeout, time.Minute)); err != nil {
 		return nil, err
 	}
-	h.tool.lockIn(ctx, programs.FlagPaths(h.Flags()))
+	h.tool.lockIn(ctx, h.Paths())
 	h.tool.sharing.Look(ctx)
 	clean := cleanFlavour()
 	if h.harness["clean"], err = h.tool.buildHarness(ctx, &clean, h.Scratch); err != nil {

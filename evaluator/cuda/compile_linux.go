@@ -167,7 +167,7 @@ func Fatbin(path, source string, args []string) (code []byte, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, base.End(nil, nil)) }()
-	t := findToolkit(ctx, Options{NVCC: path}, base.Launcher, args...)
+	t := findToolkit(ctx, Options{NVCC: path}, base.Launcher, process.FlagPaths(args)...)
 	n, err := newNVCC(ctx, t, base.Launcher, base.Cache, fatbinTimeout)
 	if err != nil {
 		return nil, err

@@ -165,7 +165,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	if h.workerPath, err = findWorker(o.Worker); err != nil {
 		return nil, err
 	}
-	h.toolkit = findToolkit(ctx, o, h.Launcher, h.Flags()...)
+	h.toolkit = findToolkit(ctx, o, h.Launcher, h.Paths()...)
 	devices, err := h.findDevices(ctx)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ type toolkit struct {
 
 // lockIn makes the jail: the folders of what was found, those of the compiler
 // that nvcc runs on the host, and what definitions name in their flags.
-func (t *toolkit) lockIn(ctx context.Context, l *process.Launcher, flags []string) {
+func (t *toolkit) lockIn(ctx context.Context, l *process.Launcher, named []string) {
 	if process.Landlock() == 0 {
 		t.unjailed = process.NoLandlock
 		return
@@ -47,7 +47,7 @@ func (t *toolkit) lockIn(ctx context.Context, l *process.Launcher, flags []strin
 			folders = append(folders, process.CompilerFolders(ctx, l, host)...)
 		}
 	}
-	t.jail = process.NewJail(slices.Concat(folders, process.FlagPaths(flags), []string{"/etc/nvcc.profile"})...)
+	t.jail = process.NewJail(slices.Concat(folders, named, []string{"/etc/nvcc.profile"})...)
 }
 
 // foldersOf lists the folders of files, and of what they link to.
@@ -83,9 +83,9 @@ func (t *toolkit) locked() evaluator.Tool {
 }
 
 // findToolkit looks where toolkits are installed: beside nvcc, in the usual
-// folders, in Python's packages, and where the linker looks. Flags are those of
-// definitions.
-func findToolkit(ctx context.Context, o Options, l *process.Launcher, flags ...string) *toolkit {
+// folders, in Python's packages, and where the linker looks. Named are further paths that
+// compilers may read.
+func findToolkit(ctx context.Context, o Options, l *process.Launcher, named ...string) *toolkit {
 	t := &toolkit{}
 	roots := toolkitRoots(o)
 	bins := make([]string, 0, len(roots))
@@ -135,7 +135,7 @@ func findToolkit(ctx context.Context, o Options, l *process.Launcher, flags ...s
 			}
 		}
 	}
-	t.lockIn(ctx, l, flags)
+	t.lockIn(ctx, l, named)
 	return t
 }
 

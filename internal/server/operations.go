@@ -365,6 +365,11 @@ func backendOf(name string) string {
 
 // fileTarget is what a judgment is made with, in the folder of its files.
 func (o *operations) fileTarget(m *evotune.Machine, j *api.Judge, dir string) (*evotune.Target, error) {
+	for i, f := range j.Flags {
+		if err := kernels.CheckFlag(backendOf(j.Name), f); err != nil {
+			return nil, fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error(), api.Detail{Location: fmt.Sprintf("body.flags[%d]", i), Message: err.Error()})
+		}
+	}
 	against := ""
 	if j.Against != "" {
 		against = filepath.Join(dir, j.AgainstName)

@@ -134,11 +134,15 @@ func TestJudgeRefused(t *testing.T) {
 		"against nothing":    {Kernel: "softmax", Name: "a.c", Source: source, AgainstName: "b.c"},
 		"against itself":     {Kernel: "softmax", Name: "a.c", Source: source, AgainstName: "a.c", Against: source},
 		"a directive":        {Kernel: "softmax", Name: "a.c", Source: "// evotune: nonsense = 1\n"},
+		"a flag":             {Kernel: "softmax", Name: "a.c", Source: source, Flags: []string{"-O2", "-include/etc/shadow"}},
 		"another's language": {Kernel: "softmax", Name: "a.c", Source: source, AgainstName: "b.cu", Against: source},
 	} {
 		var p api.Problem
 		f.do("POST", "/v1/judge", in, &p, 422)
 		if p.Type != api.BadRequest || strings.Contains(fmt.Sprint(p), f.service.ops.dir) {
+			t.Errorf("%s: %+v", what, p)
+		}
+		if what == "a flag" && (len(p.Errors) != 1 || p.Errors[0].Location != "body.flags[1]" || !strings.Contains(p.Detail, in.Flags[1])) {
 			t.Errorf("%s: %+v", what, p)
 		}
 	}

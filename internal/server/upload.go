@@ -71,11 +71,30 @@ func (l *library) open(s *state, storePath string) error {
 			return err
 		}
 	}
+	// Older services did not mark them.
+	old, err := filepath.Glob(filepath.Join(root, "*", "*", "kernel.toml"))
+	if err != nil {
+		return err
+	}
+	for _, file := range old {
+		if err := mark(filepath.Dir(file)); err != nil {
+			return err
+		}
+	}
 	list, err := all[uploaded](s, kernelsBucket)
 	for _, u := range list {
 		l.newest[u.Name] = u
 	}
 	return err
+}
+
+// mark says in a kernel's folder that it was uploaded.
+func mark(dir string) error {
+	file := filepath.Join(dir, kernels.UploadedFile)
+	if _, err := os.Lstat(file); err == nil {
+		return nil
+	}
+	return os.WriteFile(file, []byte("This kernel was uploaded to a service: its flags may not name files.\n"), 0o600)
 }
 
 // uploads lists those that stand, by their names.
@@ -177,7 +196,7 @@ func (l *library) upload(ctx context.Context, in api.Upload) (api.Kernel, error)
 	}
 	defer os.RemoveAll(fresh) //nolint:errcheck // what is left is removed when the service starts
 	dir := filepath.Join(fresh, in.Name)
-	if err := writeUpload(dir, in.Files); err != nil {
+	if err := errors.Join(writeUpload(dir, in.Files), mark(dir)); err != nil {
 		return none, err
 	}
 	d, err := lint(dir, in.Name)

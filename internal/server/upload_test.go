@@ -110,9 +110,15 @@ func TestUpload(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(f.service.kernels.root, ".new-left"), 0o700); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.Remove(filepath.Join(second[0], kernels.UploadedFile)); err != nil { // as an older service left it
+			t.Fatal(err)
+		}
 	})
 	t.Run("later", func(t *testing.T) {
 		f := serve(t, path, 0)
+		if d, err := f.service.kernels.get("mine"); err != nil || !d.Uploaded {
+			t.Errorf("%v: the upload is not one", err)
+		}
 		if k := fetch[api.Kernel](f, "/v1/kernels/mine"); k.Hash != after.Hash {
 			t.Errorf("hash %.12s, want that of the newest %.12s", k.Hash, after.Hash)
 		}
@@ -188,6 +194,13 @@ func TestUploadRefused(t *testing.T) {
 	refused("an unknown key", with(u, "kernel.toml", "nonsense = 1\n"+toml), 422, "kernel.toml:1")
 	refused("a file outside", with(u, "kernel.toml", strings.Replace(toml, template, "../"+template, 1)), 422, "kernel.toml:")
 	refused("a template that does not parse", with(u, template, u.Files[template]+"{{"), 422, template+":")
+	for _, flag := range []string{"-include/etc/shadow", "-Wl,-T,/etc/shadow", "@x", `-{{"include"}}`} {
+		var p api.Problem
+		f.do("POST", "/v1/kernels", with(u, "kernel.toml", strings.Replace(toml, `"-march=native"`, `'`+flag+`'`, 1)), &p, 422)
+		if want := fmt.Sprintf("flag %q", strings.ReplaceAll(flag, `{{"include"}}`, "include")); !strings.HasPrefix(p.Errors[0].Location, "kernel.toml:") || !strings.Contains(p.Detail, want) {
+			t.Errorf("%+v, want %s", p, want)
+		}
+	}
 	refused("a suspicious one", with(u, "kernel.toml", strings.ReplaceAll(toml, `use = "verify"`, `use = "tune"`)), 422, "kernel.toml:")
 	var p api.Problem
 	f.do("POST", "/v1/kernels", with(u, "data", strings.Repeat("x", maxUploadBody)), &p, 413)

@@ -138,12 +138,14 @@ func (b *Base) SetDescription(d evaluator.Description) {
 // Found adds a tool to the description.
 func (b *Base) Found(tools ...evaluator.Tool) { b.Desc.Tools = append(b.Desc.Tools, tools...) }
 
-// Flags lists the flags of all implementations of the plan.
-func (b *Base) Flags() (flags []string) {
+// Paths lists what the flags of the plan's implementations name by absolute paths, if the
+// definition is the user's own.
+func (b *Base) Paths() []string {
+	var flags []string
 	for _, im := range b.Plan.Implementations {
-		flags = append(flags, im.Flags...)
+		flags = append(flags, im.OwnFlags()...)
 	}
-	return flags
+	return process.FlagPaths(flags)
 }
 
 // Recall implements [evaluator.Lab].

@@ -106,8 +106,8 @@ func (s *Sharing) Look(ctx context.Context) {
 	}
 }
 
-// Own says whether sources or flags name files, libraries or tools that belong to no installation. A
-// macro can hide such a file.
+// Own says whether sources or flags name files, libraries or tools that belong to no installation, or may
+// do so in a macro.
 func Own(files map[string]string, flags []string) bool {
 	for _, text := range files {
 		if plain.Outside(text) != "" {
@@ -115,7 +115,8 @@ func Own(files map[string]string, flags []string) bool {
 		}
 	}
 	return len(process.FlagPaths(flags)) > 0 || slices.ContainsFunc(flags, func(f string) bool {
-		return strings.HasPrefix(f, "-l") && !slices.Contains(commonFlags, f) || ownFlag.MatchString(f) && !slices.Contains(commonFlags, f)
+		return strings.HasPrefix(f, "-l") && !slices.Contains(commonFlags, f) || ownFlag.MatchString(f) && !slices.Contains(commonFlags, f) ||
+			strings.HasPrefix(f, "-D") && strings.Contains(f, "=/")
 	})
 }
 

@@ -363,10 +363,13 @@ func (l *Launcher) jailer(cmd *exec.Cmd, j *Jail, result chan<- error) {
 }
 
 // FlagPaths lists what a compiler's flags name by absolute paths: folders of
-// headers and libraries.
+// headers and libraries. The value of a macro is text, and names nothing.
 func FlagPaths(flags []string) []string {
 	var paths []string
-	for _, f := range flags {
+	for i, f := range flags {
+		if strings.HasPrefix(f, "-D") || i > 0 && flags[i-1] == "-D" {
+			continue
+		}
 		for part := range strings.FieldsFuncSeq(f, func(r rune) bool { return r == ',' || r == '=' }) {
 			if pathFlag.MatchString(part) {
 				paths = append(paths, part[strings.IndexByte(part, '/'):])

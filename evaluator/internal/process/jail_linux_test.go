@@ -239,7 +239,7 @@ func TestNewJail(t *testing.T) {
 }
 
 func TestFlagPaths(t *testing.T) {
-	got := FlagPaths([]string{"-O3", "-I/opt/a/include", "-isystem", "/opt/b", "-Wl,-rpath,/opt/c/lib", "--sysroot=/opt/d", "-I{{.X}}", "-L/opt/{{.Y}}", "-Isub", "-DA=b/c"})
+	got := FlagPaths([]string{"-O3", "-I/opt/a/include", "-isystem", "/opt/b", "-Wl,-rpath,/opt/c/lib", "--sysroot=/opt/d", "-I{{.X}}", "-L/opt/{{.Y}}", "-Isub", "-DA=b/c", "-DB=/etc/shadow", "-D", "C=/etc/shadow"})
 	if want := []string{"/opt/a/include", "/opt/b", "/opt/c/lib", "/opt/d"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
