@@ -187,7 +187,7 @@ const compilerLog = 64 << 10
 
 // key identifies the output.
 func (t *toolchain) key(c compilation) string {
-	parts := []string{"object 3", t.identity, strconv.FormatBool(c.frames)}
+	parts := []string{"object 4", t.identity, strconv.FormatBool(c.frames)}
 	parts = append(parts, strconv.Itoa(len(c.args)))
 	parts = append(parts, c.args...)
 	for _, name := range slices.Sorted(maps.Keys(c.files)) {

@@ -71,7 +71,7 @@ var undebuggable = regexp.MustCompile(`^(-DNDEBUG(=.*)?|--ptxas-options=(-O|--op
 // key identifies what a compiler makes of it.
 func (u unit) key(compiler string) string {
 	flags := slices.Concat(u.common(), u.own())
-	parts := []string{"cubin 2", compiler, u.arch, u.source, strconv.Itoa(len(flags))}
+	parts := []string{"cubin 3", compiler, u.arch, u.source, strconv.Itoa(len(flags))}
 	parts = append(parts, flags...)
 	if u.triton != nil {
 		call, err := json.Marshal(u.triton)

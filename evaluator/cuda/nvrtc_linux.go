@@ -121,7 +121,7 @@ func startServer(l *process.Launcher, library string, jail *process.Jail) (*serv
 		if others := os.Getenv("LD_LIBRARY_PATH"); others != "" {
 			beside += ":" + others
 		}
-		cmd.Env = append(process.Environment(), "LC_ALL=C", serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1", beside)
+		cmd.Env = append(process.Made(), serverVariable+"="+library, "TMPDIR="+dir, "CUDA_CACHE_DISABLE=1", beside)
 		return cmd
 	})
 	if err != nil {

@@ -121,7 +121,7 @@ func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate, jail *proces
 	}
 	defer remove(dir)
 	log := filepath.Join(dir, "ncu.csv")
-	env := append([]string{"CUDA_VISIBLE_DEVICES=" + g.device.UUID}, h.options.workerEnv...)
+	env := slices.Concat(process.Environment(), []string{"CUDA_VISIBLE_DEVICES=" + g.device.UUID}, h.options.workerEnv)
 	if jail != nil {
 		jail, env = jail.With(nil, []string{h.Scratch}), append(env, "HOME="+h.Scratch) // where it puts files of its own, once
 		jail.Capabilities = true                                                        // drivers may let only root's read counters

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -46,26 +45,31 @@ func (h *lab) buildHostReference(ctx context.Context) (path string, err error) {
 	if cc == "" {
 		return "", nil
 	}
+	var jail *process.Jail // nil locks it into nothing
+	if process.Landlock() > 0 {
+		jail = process.NewJail(process.CompilerFolders(ctx, h.Launcher, cc)...)
+	}
+	spec := h.problem.spec
+	program, _, err := labs.Compilation{
+		Command: process.Command{
+			Path: cc, Jail: jail, Timeout: time.Minute, Output: compilerLog,
+			Args: []string{"-O2", "-pthread", "-ffp-contract=off", "-include", "evotune_reference.h", "main.c", "reference.c", "-lm", "-o", "reference"},
+		},
+		Files:   map[string]string{"reference.c": spec.Reference.Text, "evotune_reference.h": kernels.ReferenceHeader(spec), "main.c": referenceMain(spec)},
+		Product: "reference", Marks: errorMarks,
+	}.Run(ctx, h.Launcher, h.Cache)
+	var refused *labs.Refusal
+	if errors.As(err, &refused) {
+		return "", fmt.Errorf("%w to compile for the CPU: kernel %s: %s", ErrReference, h.problem.name, refused.Summary)
+	} else if err != nil {
+		return "", err
+	}
 	dir, err := os.MkdirTemp(h.Scratch, "reference-")
 	if err != nil {
 		return "", err
 	}
-	spec := h.problem.spec
-	files := map[string]string{
-		"reference.c": spec.Reference.Text, "evotune_reference.h": kernels.ReferenceHeader(spec), "main.c": referenceMain(spec),
-	}
-	if err := labs.WriteFiles(dir, files); err != nil {
-		return "", err
-	}
-	args := []string{"-O2", "-pthread", "-ffp-contract=off", "-include", "evotune_reference.h", "main.c", "reference.c", "-lm", "-o", "reference"}
-	text, err := h.Launcher.Run(ctx, process.Command{Path: cc, Args: args, Dir: dir, Timeout: time.Minute, Output: compilerLog})
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return "", fmt.Errorf("%w to compile for the CPU: kernel %s: %s", ErrReference, h.problem.name, labs.FirstError(string(text), errorMarks...))
-	} else if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, "reference"), nil
+	path = filepath.Join(dir, "reference")
+	return path, os.WriteFile(path, program, 0o700)
 }
 
 // referenceMain is a program that reads all buffers from a file, calls the reference,
@@ -137,7 +141,7 @@ func (h *lab) computeOnHost(ctx context.Context, program string, s wire.Shape, b
 }
 
 // runHostReference runs the program on a file with all buffers, and has it write the
-// outputs to another, within a time.
+// outputs to another, within a time. It reaches no other files: an upload brings it.
 func (h *lab) runHostReference(ctx context.Context, program string, s wire.Shape, in, out string, timeout time.Duration) error {
 	args := []string{in, out}
 	for _, n := range slices.Concat(s.Dims, s.Elements) {
@@ -146,7 +150,11 @@ func (h *lab) runHostReference(ctx context.Context, program string, s wire.Shape
 	for _, v := range s.Scalars {
 		args = append(args, strconv.FormatFloat(v, 'x', -1, 64))
 	}
-	text, err := h.Launcher.Run(ctx, process.Command{Path: program, Args: args, Dir: filepath.Dir(program), Timeout: timeout, Output: 4096})
+	var jail *process.Jail
+	if process.Landlock() > 0 {
+		jail = process.NewJail().With([]string{program, in}, []string{filepath.Dir(out)})
+	}
+	text, err := h.Launcher.Run(ctx, process.Command{Path: program, Args: args, Dir: filepath.Dir(program), Jail: jail, Timeout: timeout, Output: 4096})
 	if err != nil {
 		return fmt.Errorf("%w: kernel %s, shape %s, on the CPU: %w %s", ErrReference, h.problem.name, s.Name, err, plain.Line(string(text)))
 	}

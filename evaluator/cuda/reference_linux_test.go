@@ -173,6 +173,32 @@ func TestExpectIsCanceled(t *testing.T) {
 	}
 }
 
+// A reference in C reads no file of the user, neither when it is compiled nor when it runs.
+func TestReferenceInCJailed(t *testing.T) {
+	secret := userFile(t)
+	h, _ := openFakePlan(t, fakeOptions(t), planOf(bareDefinition(t)))
+	spec := *h.problem.spec
+	h.problem.spec = &spec
+	spec.Reference.Text = fmt.Sprintf("#include %q\n", secret)
+	if _, err := h.buildHostReference(t.Context()); !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), "Permission denied") {
+		t.Errorf("it is included: %v", err)
+	}
+	spec.Reference.Text = fmt.Sprintf("#include <stdio.h>\n#include <stdlib.h>\n"+
+		"void %s(int64_t n, const double *x, const double *w, double *y) { (void)n, (void)x, (void)w, (void)y; exit(fopen(%q, \"r\") ? 40 : 41); }\n", spec.Reference.Entry, secret)
+	program, err := h.buildHostReference(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := h.problem.Sanitize.wire
+	var buffers [][]byte
+	for _, n := range s.Elements {
+		buffers = append(buffers, make([]byte, 8*n))
+	}
+	if _, err := h.computeOnHost(t.Context(), program, s, buffers, time.Minute, false); err == nil || !strings.Contains(err.Error(), "exit status 41") {
+		t.Errorf("it is read: %v", err)
+	}
+}
+
 // A run of the reference has the time that it is given.
 func TestReferenceInCTimeout(t *testing.T) {
 	o := fakeOptions(t)

@@ -83,14 +83,11 @@ func newTriton(ctx context.Context, t *toolkit, l *process.Launcher, c *cache.Ca
 }
 
 // startTriton starts a child and waits until it has imported Triton.
-func startTriton(l *process.Launcher, python string, jail *process.Jail) (*tritonChild, error) {
+func startTriton(l *process.Launcher, interpreter string, jail *process.Jail) (*tritonChild, error) {
 	started, err := startChild(l, jail, unix.RLIMIT_DATA, compilerLog, func(dir string) *exec.Cmd {
-		cmd := exec.Command(python, "-c", tritonProgram)
+		cmd := exec.Command(interpreter, "-c", tritonProgram)
 		// What Triton compiles must depend on the function and its own version alone.
-		env := slices.DeleteFunc(process.Environment(), func(v string) bool {
-			return strings.HasPrefix(v, "TRITON_") && !strings.HasPrefix(v, "TRITON_PTXAS_PATH=")
-		})
-		cmd.Env = append(env, "HOME="+dir, "TMPDIR="+dir, "TRITON_HOME="+dir, "TRITON_CACHE_DIR="+filepath.Join(dir, "cache"),
+		cmd.Env = append(process.Made(append([]string{"TRITON_PTXAS_PATH"}, python.Variables...)...), "HOME="+dir, "TMPDIR="+dir, "TRITON_HOME="+dir, "TRITON_CACHE_DIR="+filepath.Join(dir, "cache"),
 			"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0", "CUDA_VISIBLE_DEVICES=")
 		return cmd
 	})

@@ -170,22 +170,11 @@ func (i Installation) With(o Installation) Installation {
 	return Installation{slices.Concat(i.Facts, o.Facts), slices.Concat(i.Programs, o.Programs), slices.Concat(i.Files, o.Files)}
 }
 
-// steering are variables that change what compilers read or make. Where one of them is set, code is
-// not shared: what it names is in no key.
-var steering = regexp.MustCompile(`^(CPATH|(C|CPLUS|OBJC)_INCLUDE_PATH|LIBRARY_PATH|COMPILER_PATH|GCC_.*|COLLECT_.*|SOURCE_DATE_EPOCH|` +
-	`DEPENDENCIES_OUTPUT|SUNPRO_DEPENDENCIES|LD_(PRELOAD|AUDIT|RUN_PATH|BIND_NOW)|CCC_.*|CLANG_.*|NVCC_.*|NVRTC_.*|CICC_.*|CUDA_INC_PATH|PTXAS_.*)=.`)
-
 // mostFiles bounds how many files and folders of an installation are looked at.
 const mostFiles = 200_000
 
 // hash reads all files of an installation, unless the cache says what it was when they were as they are.
 func (i Installation) hash(ctx context.Context, l *process.Launcher, c *cache.Cache) (string, error) {
-	for _, v := range process.Environment() {
-		if steering.MatchString(v) {
-			name, _, _ := strings.Cut(v, "=")
-			return "", fmt.Errorf("the variable %s changes what compilers make: unset it", name)
-		}
-	}
 	found := map[string]fs.FileInfo{}
 	for _, p := range slices.Concat(i.Programs, i.Files) {
 		if err := collect(p, found); err != nil {

@@ -235,7 +235,7 @@ type Command struct {
 	Path string
 	Args []string
 	Dir  string
-	Env  []string // added to [Environment]
+	Env  []string // added to [Made]
 	// Timeout is its deadline; zero sets none.
 	Timeout time.Duration
 	// Memory bounds its address space in bytes; zero sets no bound.
@@ -266,7 +266,7 @@ func (l *Launcher) Run(ctx context.Context, c Command) ([]byte, error) {
 	defer leave()
 	cmd := exec.Command(c.Path, c.Args...)
 	cmd.Dir = c.Dir
-	cmd.Env = append(append(Environment(), "LC_ALL=C"), c.Env...)
+	cmd.Env = append(Made(), c.Env...)
 	if c.Dir != "" {
 		cmd.Env = append(cmd.Env, "TMPDIR="+c.Dir)
 	}

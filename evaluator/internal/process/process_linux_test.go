@@ -196,22 +196,25 @@ func TestNoZombies(t *testing.T) {
 	}
 }
 
-// What a program gets of evotune's own environment and open files is neither
-// credentials nor what others left open.
+// A program that is run gets none of evotune's own environment that it does not need, and no
+// files that others left open.
 func TestNothingInherited(t *testing.T) {
 	for _, name := range []string{"EVOTUNE_TOKEN", "EVOTUNE_SERVER", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "ssh_auth_sock"} {
 		t.Setenv(name, "private")
 	}
-	t.Setenv("CPATH", "/opt/include")
+	for _, name := range []string{"CPATH", "NVCC_APPEND_FLAGS", "GCC_EXEC_PREFIX", "DATABASE_URL"} {
+		t.Setenv(name, "private")
+	}
+	t.Setenv("LD_LIBRARY_PATH", "/nowhere")
 	fd, err := unix.Open("/etc/passwd", unix.O_RDONLY, 0) // without O_CLOEXEC
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
 	l := launcher(t)
-	c := shell("env | grep -e private -e CPATH; ls /proc/self/fd")
+	c := shell("env | grep -e private -e LD_; ls /proc/self/fd")
 	text, err := l.Run(t.Context(), c)
-	if want := "CPATH=/opt/include\n0\n1\n2\n3\n"; err != nil || string(text) != want { // 3 is the folder
+	if want := "LD_LIBRARY_PATH=/nowhere\n0\n1\n2\n3\n"; err != nil || string(text) != want { // 3 is the folder
 		t.Errorf("%q, %v, want %q", text, err, want)
 	}
 }

@@ -42,6 +42,9 @@ print(json.dumps({
     "folders": [p for p in [os.path.dirname(os.path.realpath(sys.executable)), sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path] if os.path.isabs(p)],
 }))`
 
+// Variables say where an interpreter finds its modules.
+var Variables = []string{"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX"}
+
 // Find looks for the interpreter of a name or path; "" is python3.
 func Find(ctx context.Context, l *process.Launcher, name string) (Interpreter, error) {
 	const hint = "install Python and NumPy (apt-get install python3 python3-numpy), or name another with EVOTUNE_PYTHON"
@@ -56,7 +59,7 @@ func Find(ctx context.Context, l *process.Launcher, name string) (Interpreter, e
 	if err != nil {
 		return p, fmt.Errorf("there is no Python, %s: %s", name, hint)
 	}
-	text, err := l.Run(ctx, process.Command{Path: path, Args: []string{"-c", lookAround}, Dir: "/", Timeout: time.Minute, Output: 64 << 10})
+	text, err := l.Run(ctx, process.Command{Path: path, Args: []string{"-c", lookAround}, Dir: "/", Env: process.Environment(), Timeout: time.Minute, Output: 64 << 10})
 	if err == nil {
 		err = json.Unmarshal(text, &p)
 	}

@@ -335,7 +335,7 @@ func (p *Program) start(ctx context.Context) (err error) {
 	cmd := exec.Command(p.interpreter.Path, "-c", driver)
 	cmd.Dir = dir
 	n := strconv.Itoa(min(runtime.NumCPU(), threads))
-	cmd.Env = append(process.Environment(), "HOME="+dir, "TMPDIR="+dir, "PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0", "CUDA_VISIBLE_DEVICES=",
+	cmd.Env = append(process.Made(Variables...), "HOME="+dir, "TMPDIR="+dir, "PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0", "CUDA_VISIBLE_DEVICES=",
 		"OMP_NUM_THREADS="+n, "MKL_NUM_THREADS="+n, "OPENBLAS_NUM_THREADS="+n, "MKL_CBWR=AUTO")
 	var jail *process.Jail
 	if process.Landlock() > 0 {
