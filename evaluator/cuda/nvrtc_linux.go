@@ -299,7 +299,7 @@ func (n *nvrtc) make(ctx context.Context, u unit, ptx bool) (compiled, error) {
 	case err != nil:
 		return compiled{}, err
 	}
-	out := compiled{Cubin: answer.Cubin, PTX: answer.PTX, Log: plain.Text(answer.Log)}
+	out := compiled{Cubin: answer.Cubin, PTX: answer.PTX, Log: labs.OwnDiagnostics(plain.Text(answer.Log), "", u.all())}
 	if len(out.Cubin) > cubinLimit || ptx && len(out.PTX) > cubinLimit {
 		return compiled{}, &labs.Refusal{Summary: fmt.Sprintf("the compiler writes a file of more than %d MiB", cubinLimit>>20), Log: out.Log}
 	}
