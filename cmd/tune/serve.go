@@ -67,7 +67,7 @@ candidates of campaigns with --device fleet, and of those for GPUs if this machi
 has none. See docs/fleet.md.
 
 It uses all GPUs, or those of --cuda-devices. Ctrl-C or SIGTERM ends it after the
-candidates in flight; a second one ends it at once. See docs/serve.md.
+candidates in flight, within 10 seconds; a second one ends it at once. See docs/serve.md.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: `  tune serve --token-file admin.token
   tune serve --fleet 127.0.0.1:8788 --token-file admin.token

@@ -881,7 +881,8 @@ func (q *scheduler) inUse() (list []deviceUse) {
 	return list
 }
 
-// close ends every campaign after the candidates in flight, at once when ctx ends.
+// close ends every campaign after the candidates in flight, and at once when ctx ends: these
+// candidates, and finals, begin anew with the next service.
 func (q *scheduler) close(ctx context.Context) {
 	q.mu.Lock()
 	q.closed = true

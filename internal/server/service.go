@@ -75,6 +75,7 @@ type Service struct {
 	api      huma.API
 	handler  http.Handler
 
+	closing   closing         // tests shorten it
 	ending    context.Context // ends with the service
 	end       context.CancelFunc
 	listeners sync.WaitGroup
@@ -83,7 +84,7 @@ type Service struct {
 // New makes a service, which goes on with every campaign that it had when it ended. The
 // error is one of the store, or store.ErrLocked when another process serves it.
 func New(o Options) (*Service, error) {
-	s := &Service{store: o.Store, reader: newRemembered(o.Store), machine: o.Machine, log: o.Logger, charts: newCharts(o.Store), heavy: make(gate, 1), scans: semaphore.NewWeighted(mostScans)}
+	s := &Service{store: o.Store, reader: newRemembered(o.Store), machine: o.Machine, log: o.Logger, charts: newCharts(o.Store), heavy: make(gate, 1), scans: semaphore.NewWeighted(mostScans), closing: closing{inFlight: 4 * time.Second, stuck: 2 * time.Second}}
 	s.streams = newStreams(s)
 	if s.log == nil {
 		s.log = slog.Default()
@@ -169,22 +170,55 @@ func (s *Service) Listen(l net.Listener, private bool) {
 	})
 }
 
-// Close ends the service: campaigns end after the candidates in flight, at once when ctx
-// ends, and go on with the next service.
+// Closing says how long a service takes to end at most, besides the two seconds of its listeners.
+type closing struct {
+	// inFlight is for candidates and finals: those that take longer begin anew with the next service.
+	inFlight time.Duration
+	// stuck is for what does not end at once when it is told to: the process ends without it.
+	stuck time.Duration
+}
+
+// Close ends the service: campaigns end after the candidates in flight, when ctx ends at the
+// latest or after 4 s, and go on with the next service.
 func (s *Service) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.closing.inFlight)
+	defer cancel()
 	s.phase.Store("the service is ending")
-	if s.jobs != nil {
-		s.ops.close()
-		s.jobs.close(ctx)
-	}
+	s.leave(ctx, "campaigns and operations", func() {
+		if s.jobs != nil {
+			var both sync.WaitGroup
+			both.Go(s.ops.close)
+			both.Go(func() { s.jobs.close(ctx) })
+			both.Wait()
+		}
+	})
 	s.end()
 	s.listeners.Wait()
 	s.store.Observe(nil)
-	s.analyses.group.Wait()
+	s.leave(ctx, "analyses", s.analyses.group.Wait)
 	if s.state == nil {
 		return nil
 	}
 	return errors.Join(s.fleet.close(), s.state.Close())
+}
+
+// leave waits until something has ended, but not for long after ctx ended.
+func (s *Service) leave(ctx context.Context, what string, wait func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wait()
+	}()
+	select {
+	case <-done:
+		return
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+	case <-time.After(s.closing.stuck):
+		s.log.Error("the service ends without waiting any longer", "for", what)
+	}
 }
 
 // tidy writes down once a minute which tokens were used, and forgets those that have long been

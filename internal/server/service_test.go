@@ -431,3 +431,57 @@ func TestNoChange(t *testing.T) {
 	}
 	f.do("PATCH", path, api.Change{}, nil, 412, "If-Match", `"1"`)
 }
+
+// TestEndsInFinals: a service that is told to end gives finals up that would take long, and the next
+// one holds them.
+func TestEndsInFinals(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	s, err := store.Open(path, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	// A campaign that has searched, and has finals to hold.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done, err := new(evotune.Machine).Run(ctx, s, evotune.Job{Table: table(t), Budget: evotune.Budget{Evaluations: 10}}, evotune.Options{Listen: func(e evotune.Event) {
+		if e.Searched != nil {
+			cancel()
+		}
+	}})
+	if err != nil || done.Complete {
+		t.Fatal(done, err)
+	}
+	id := done.Campaign
+
+	f := serveStore(t, s, time.Hour)
+	f.service.closing.inFlight = 20 * time.Millisecond
+	f.do("POST", "/v1/campaigns/"+id+"/resume", nil, nil, 200)
+	f.until(id, api.Finals)
+	began := time.Now()
+	f.stop()
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("it ended after %s", took)
+	}
+	c, err := s.Campaign(id)
+	if err != nil || c.Reason != "interrupted during the finals" {
+		t.Errorf("the campaign is %s: %q, %v", c.State, c.Reason, err)
+	}
+
+	f = serveStore(t, s, 0)
+	defer f.stop()
+	if got := f.until(id, api.Finished); got.Best == "" || got.Measured != "finals" || got.Evaluated != 10 {
+		t.Errorf("it ended as %+v", got)
+	}
+}
+
+// TestEndsWithoutTheStuck: a service does not wait for what does not end.
+func TestEndsWithoutTheStuck(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	f.service.closing = closing{time.Millisecond, time.Millisecond}
+	stuck := make(chan struct{})
+	defer close(stuck)
+	f.service.analyses.group.Go(func() { <-stuck })
+	f.service.jobs.group.Go(func() { <-stuck })
+	f.stop()
+}
