@@ -221,7 +221,7 @@ func sameNumber(a, b any) bool {
 // Long names do not make the table wider than a terminal.
 func TestBestTable(t *testing.T) {
 	var out bytes.Buffer
-	a := &app{out: &output{Writer: &out}}
+	a := &app{out: newOutput(&out)}
 	long := answerView{DeviceName: "Intel(R) Xeon(R) Platinum 8480C CPU @ 2.00GHz", Rule: "same device"}
 	long.Candidate, long.Shapes, long.Encoding = "0123456789abcdef", []string{"64x56x56-64", "64x28x28-128", "64x14x14-256"}, "A=1"
 	long.MedianNS, long.BaselineNS, long.Speedup, long.Proven, long.Measured = 123.45e6, 234.56e6, 1.9, true, "finals"

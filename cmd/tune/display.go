@@ -390,7 +390,7 @@ const barScale = 1000
 func newLivePrinter(w io.Writer, workers int, usage func() (evaluator.Usage, bool)) *livePrinter {
 	p := &livePrinter{out: w, began: time.Now(), workers: make([]string, workers), usage: usage}
 	p.progress = mpb.New(mpb.WithOutput(w), mpb.WithAutoRefresh(), mpb.WithRefreshRate(200*time.Millisecond), mpb.WithWidth(40))
-	p.text.w = cleanLine{p.progress}
+	p.text.w = &words.Redactor{To: cleanLine{p.progress}}
 	return p
 }
 

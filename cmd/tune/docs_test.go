@@ -103,7 +103,7 @@ func tuneArgs(words []string) ([]string, bool) {
 // subcommand finds the subcommand, its own arguments, and the flags among them:
 // an unknown one is an error.
 func subcommand(args []string) (cmd *cobra.Command, rest, flags []string, err error) {
-	a := &app{in: strings.NewReader(""), out: &output{Writer: io.Discard}, err: io.Discard, v: viper.New()}
+	a := &app{in: strings.NewReader(""), out: newOutput(io.Discard), err: newOutput(io.Discard), v: viper.New()}
 	if cmd, rest, err = a.root().Find(args); err != nil {
 		return nil, nil, nil, err
 	}

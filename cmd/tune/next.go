@@ -17,8 +17,8 @@ import (
 )
 
 // terminal returns the terminal that output goes to, and whether it does.
-func (a *app) terminal() (*os.File, bool) {
-	f, ok := a.out.Writer.(*os.File)
+func (o *output) terminal() (*os.File, bool) {
+	f, ok := o.To.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd()))
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
-	"golang.org/x/term"
 
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
@@ -218,7 +217,7 @@ func (a *app) interruptible(ctx context.Context, total int, work func(ctx contex
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	done, end := func() {}, func() {}
-	if f, ok := a.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := a.err.terminal(); ok {
 		done, end = runsBar(f, total)
 	}
 	err := work(ctx, done)

@@ -21,7 +21,7 @@ import (
 type app struct {
 	in  io.Reader
 	out *output
-	err io.Writer
+	err *output
 	v   *viper.Viper
 	m   *evotune.Machine // nil until the first call of machine
 	// flags are those of the command, and config is the configuration file that was read.
@@ -31,24 +31,36 @@ type app struct {
 	token string
 }
 
-// An output keeps the first write error, so that a command that printed half of an
-// answer fails.
+// An output is without the tokens of services. It keeps the first write error, so that a command
+// that printed half of an answer fails.
 type output struct {
-	io.Writer
+	words.Redactor
 	failed error
 }
 
+func newOutput(w io.Writer) *output { return &output{Redactor: words.Redactor{To: w}} }
+
 func (o *output) Write(b []byte) (int, error) {
-	n, err := o.Writer.Write(b)
+	n, err := o.Redactor.Write(b)
 	if err != nil && o.failed == nil {
 		o.failed = err
 	}
 	return n, err
 }
 
+// Flush writes what was kept back.
+func (o *output) Flush() error {
+	err := o.Redactor.Flush()
+	if err != nil && o.failed == nil {
+		o.failed = err
+	}
+	return err
+}
+
 // run is the whole program; tests call it. It returns the exit status.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{in: stdin, out: &output{Writer: stdout}, err: stderr, v: viper.New(), token: os.Getenv(tokenName)}
+	a := &app{in: stdin, out: newOutput(stdout), err: newOutput(stderr), v: viper.New(), token: os.Getenv(tokenName)}
+	defer a.err.Flush() //nolint:errcheck // there is nowhere to say so
 	if err := os.Unsetenv(tokenName); err != nil {
 		a.token = ""
 	}
@@ -56,8 +68,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(a.out)
-	root.SetErr(stderr)
+	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
+	_ = a.out.Flush()
 	if err == nil {
 		err = a.out.failed
 	}
@@ -73,7 +86,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if f := (*evotune.FieldError)(nil); errors.As(err, &f) { // a field has the name of its flag
 			text = "--" + f.Field + " " + f.Err.Error()
 		}
-		fmt.Fprintf(stderr, "tune: %s\n", words.OneLine(a.there(root, err, text)))
+		fmt.Fprintf(a.err, "tune: %s\n", words.OneLine(a.there(root, err, text)))
 	}
 	return e.code
 }
@@ -148,7 +161,7 @@ configuration folder; an unknown key in it is an error.`,
 		return badInputf("unknown command %q%s: see `tune --help`", given[0], near)
 	}
 	root.RunE = func(cmd *cobra.Command, _ []string) error {
-		if _, ok := a.terminal(); ok {
+		if _, ok := a.out.terminal(); ok {
 			return a.firstSteps()
 		}
 		return cmd.Help()

@@ -302,7 +302,7 @@ func (a *app) printer(workers int, usage func() (evaluator.Usage, bool)) printer
 	if a.v.GetBool("json") {
 		return jsonPrinter{a.out, a.err}
 	}
-	if f, ok := a.terminal(); ok {
+	if f, ok := a.out.terminal(); ok {
 		return newLivePrinter(f, workers, usage)
 	}
 	return &textPrinter{w: a.out}

@@ -59,11 +59,12 @@ are viewer, runner, author, admin and worker: "tune serve --help" says what each
 			if err := a.askService(cmd.Context(), http.MethodPost, "/v1/tokens", in, &made); err != nil {
 				return err
 			}
+			// The one answer that has a token in it.
 			if a.v.GetBool("json") {
-				return a.printJSON(made)
+				return writeJSON(a.out.To, made)
 			}
-			fmt.Fprintln(a.out, made.Secret)
-			return nil
+			_, err := fmt.Fprintln(a.out.To, made.Secret)
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&scope, "scope", string(api.Viewer), "what it may do: viewer, runner, author, admin or worker")

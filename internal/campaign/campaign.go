@@ -64,6 +64,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/store"
 )
@@ -803,7 +804,21 @@ func (r *runner) log(e store.Event) {
 	}
 	e.Campaign = r.cfg.ID
 	e.Time = time.Now().UTC()
+	redact(&e)
 	r.buffer = append(r.buffer, e)
+}
+
+// redact takes tokens out of what compilers, candidates and errors say.
+func redact(e *store.Event) {
+	switch {
+	case e.Note != nil:
+		e.Note.Reason = string(words.Redact([]byte(e.Note.Reason)))
+	case e.Result() != nil:
+		t := e.Result()
+		t.Detail = words.Redact(t.Detail)
+	case e.Finals != nil:
+		e.Finals.Detail = words.Redact(e.Finals.Detail)
+	}
 }
 
 // flush makes the queued events durable and announces them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand"
 	"path/filepath"
@@ -231,5 +232,44 @@ func TestEqualBinaries(t *testing.T) {
 	}
 	if len(seen) != 2 || shared < 5 {
 		t.Errorf("%d binaries, %d candidates that share", len(seen), shared)
+	}
+}
+
+// leaky says a token in what it finds, or in its finals.
+type leaky struct {
+	evaluator.Evaluator
+	token    string
+	inFinals bool
+}
+
+func (l leaky) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (evaluator.Result, error) {
+	r, err := l.Evaluator.Evaluate(ctx, g, incumbent)
+	if !l.inFinals {
+		r.Verdict, r.Reason = evaluator.Compile, "kernel.c:1: "+l.token
+	}
+	return r, err
+}
+
+func (l leaky) Finals(context.Context, []genome.Genome) (evaluator.Finals, error) {
+	return evaluator.Finals{}, errors.New(l.token)
+}
+
+// TestTokensAreRedacted: what the log keeps of results and errors has no token.
+func TestTokensAreRedacted(t *testing.T) {
+	token := "evt_" + strings.Repeat("aB_-9", 9)[:43]
+	log := &memory{}
+	for _, inFinals := range []bool{false, true} {
+		p := problem(t, 0)
+		p.Evaluator = leaky{p.Evaluator, token, inFinals}
+		if _, err := campaign.Run(t.Context(), p, config(3), campaign.Options{Log: log}); (err != nil) != inFinals {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(log.events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), token) || strings.Count(string(text), "evt_...") != 4 {
+		t.Errorf("%s", text)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // protected says whether a path has something to tell, so that a request for it needs a
@@ -22,7 +23,7 @@ func protected(path string) bool {
 func secretOf(r *http.Request) (secret string, ok bool) {
 	scheme, secret, ok := strings.Cut(r.Header.Get("Authorization"), " ")
 	secret = strings.TrimSpace(secret)
-	return secret, ok && strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(secret, secretPrefix)
+	return secret, ok && strings.EqualFold(scheme, "Bearer") && strings.HasPrefix(secret, words.TokenPrefix)
 }
 
 // identify finds out who sends a request; ok is false when nobody knows. Done must be called

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // requestKey is where a request's context has its id.
@@ -24,25 +25,24 @@ func requestOf(ctx context.Context) string {
 	return id
 }
 
-var (
-	requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-	secrets   = regexp.MustCompile(secretPrefix + `[A-Za-z0-9_-]+`)
-)
+var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // plainPath is a request's path for logs and the audit log: bounded, and without a token
 // that somebody put into it.
 func plainPath(r *http.Request) string {
-	path := secrets.ReplaceAllString(r.URL.Path, secretPrefix+"...")
+	path := string(words.Redact([]byte(r.URL.Path)))
 	if len(path) > 200 {
 		path = strings.ToValidUTF8(path[:200], "") + "..."
 	}
 	return path
 }
 
-// A recorder is a ResponseWriter that knows what was answered.
+// A recorder is a ResponseWriter that knows what was answered, and lets no token out in a text.
 type recorder struct {
 	http.ResponseWriter
 	status int
+	secret bool // the answer is a token
+	text   *words.Redactor
 }
 
 func (w *recorder) WriteHeader(status int) {
@@ -56,7 +56,40 @@ func (w *recorder) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	return w.ResponseWriter.Write(b)
+	if w.text == nil && !(w.secret && w.status < 300) && textual(w.Header()) {
+		w.text = &words.Redactor{To: w.ResponseWriter}
+	}
+	if w.text == nil {
+		return w.ResponseWriter.Write(b)
+	}
+	return w.text.Write(b)
+}
+
+// textual says whether people may read an answer as it is: not the page's own files, which have a
+// length, and not archives.
+func textual(h http.Header) bool {
+	if h.Get("Content-Length") != "" || h.Get("Content-Encoding") != "" {
+		return false
+	}
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") || strings.HasSuffix(kind, "xml") || kind == ""
+}
+
+// FlushError sends what was written, for http.ResponseController.
+func (w *recorder) FlushError() error {
+	if w.text != nil {
+		if err := w.text.Flush(); err != nil {
+			return err
+		}
+	}
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// end writes what was kept back.
+func (w *recorder) end() {
+	if w.text != nil {
+		_ = w.text.Flush() // a client that has gone
+	}
 }
 
 // Unwrap is for http.ResponseController.
@@ -80,7 +113,7 @@ func (s *Service) guard(mux *http.ServeMux) http.Handler {
 			ctx = context.WithValue(ctx, callerKey{}, c)
 		}
 		r = r.WithContext(ctx)
-		out := &recorder{ResponseWriter: w}
+		out := &recorder{ResponseWriter: w, secret: r.Method == http.MethodPost && r.URL.Path == tokensPath}
 		out.Header().Set("X-Request-Id", id)
 		out.Header().Set("X-Content-Type-Options", "nosniff")
 		defer func() {
@@ -94,6 +127,7 @@ func (s *Service) guard(mux *http.ServeMux) http.Handler {
 					s.problem(out, r, fail(http.StatusInternalServerError, api.Internal, "evotune failed: the service's log has the request "+id))
 				}
 			}
+			out.end()
 			s.answered(r, out.status, c, time.Since(began))
 		}()
 		switch {

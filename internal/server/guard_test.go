@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/internal/fleet"
+	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
 
@@ -362,7 +364,7 @@ func TestTokens(t *testing.T) {
 	t.Run("made", func(t *testing.T) {
 		g := protectIn(t, dir, Limits{})
 		status, _, text := g.send("POST", "/v1/tokens", g.admin, `{"name":"ci","scope":"runner"}`)
-		if err := json.Unmarshal([]byte(text), &made); err != nil || status != 201 || !strings.HasPrefix(made.Secret, secretPrefix) {
+		if err := json.Unmarshal([]byte(text), &made); err != nil || status != 201 || !strings.HasPrefix(made.Secret, words.TokenPrefix) {
 			t.Fatalf("%d %s", status, text)
 		}
 		for _, bad := range []string{`{"name":"ci","scope":"viewer"}`, `{"name":"socket","scope":"viewer"}`} {
@@ -375,7 +377,7 @@ func TestTokens(t *testing.T) {
 				t.Errorf("%s: %d %s", bad, status, text)
 			}
 		}
-		if _, _, text := g.send("GET", "/v1/tokens", g.admin, ""); strings.Contains(text, secretPrefix) || strings.Contains(text, hashOf(made.Secret)) || !strings.Contains(text, made.ID) {
+		if _, _, text := g.send("GET", "/v1/tokens", g.admin, ""); strings.Contains(text, words.TokenPrefix) || strings.Contains(text, hashOf(made.Secret)) || !strings.Contains(text, made.ID) {
 			t.Errorf("the list: %s", text)
 		}
 		var who api.Who
@@ -387,7 +389,7 @@ func TestTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Contains(kept, []byte(made.Secret)) || bytes.Contains(kept, []byte(made.Secret[len(secretPrefix):])) {
+	if bytes.Contains(kept, []byte(made.Secret)) || bytes.Contains(kept, []byte(made.Secret[len(words.TokenPrefix):])) {
 		t.Error("the secret is kept")
 	}
 	if info, err := os.Stat(filepath.Join(dir, "s.db.service")); err != nil || info.Mode().Perm() != 0o600 {
@@ -1004,5 +1006,44 @@ func TestNoScope(t *testing.T) {
 		if status, _, text := g.send("GET", "/v1/test-open", token, ""); status != 401 && status != 403 || strings.Contains(text, "data") {
 			t.Errorf("%d %s", status, text)
 		}
+	}
+}
+
+// TestTokensAreRedacted: no answer has a token, except the one that makes it.
+func TestTokensAreRedacted(t *testing.T) {
+	g := protect(t, Limits{})
+	for _, c := range []struct{ method, path, body string }{
+		{"GET", "/v1/campaigns/" + g.admin, ""},
+		{"GET", "/v1/" + g.admin, ""},
+		{"GET", "/v1/campaigns?cursor=" + g.admin, ""},
+		{"GET", "/v1/campaigns?" + g.admin + "=1", ""},
+		{"POST", "/v1/campaigns", `{"kernel": "` + g.admin + `"}`},
+		{"POST", "/v1/campaigns", `{"kernel": "softmax", "` + g.admin + `": 1}`},
+		{"POST", "/v1/tokens", `{"name": "` + g.admin + `", "scope": "` + g.admin + `"}`},
+	} {
+		status, header, text := g.send(c.method, c.path, g.admin, c.body)
+		if strings.Contains(text+fmt.Sprint(header), g.admin) || status < 400 {
+			t.Errorf("%s %s: %d %s", c.method, c.path, status, text)
+		}
+	}
+	// A token that the log of an older version has.
+	const id = "leaks-1"
+	events := []store.Event{
+		{Kind: store.KindStarted, Campaign: id, Time: time.Now().UTC(), Started: &store.Started{Kernel: "leaks", Backend: "cpu", Shapes: []string{"s"}, Config: json.RawMessage(`{"id":"leaks-1","kernel":"leaks"}`)}},
+		{Kind: store.KindStopped, Campaign: id, Time: time.Now().UTC(), Note: &store.Note{Reason: "expected ';' before " + g.admin}},
+	}
+	if _, err := g.service.store.Append(events...); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/campaigns", "/v1/campaigns/" + id} {
+		if status, _, text := g.send("GET", path, g.secrets[api.Viewer], ""); status != 200 || strings.Contains(text, g.admin) || !strings.Contains(text, "before evt_...") {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	if status, _, text := g.send("POST", "/v1/tokens", g.admin, `{"name": "new", "scope": "viewer"}`); status != 201 || !regexp.MustCompile(`"secret":"evt_[A-Za-z0-9_-]{43}"`).MatchString(text) {
+		t.Errorf("a new token: %d %s", status, text)
+	}
+	if strings.Contains(g.logs.String(), g.admin) {
+		t.Errorf("the log has it: %s", g.logs.String())
 	}
 }

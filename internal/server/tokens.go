@@ -21,11 +21,12 @@ import (
 
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/internal/build"
+	"github.com/evotune/evotune/internal/words"
 )
 
 const (
-	// secretPrefix begins every secret, so that people and scanners see what it is.
-	secretPrefix = "evt_"
+	// tokensPath is where tokens are made: the only answer that has a secret.
+	tokensPath = "/v1/tokens"
 	// secretBytes are random.
 	secretBytes = 32
 	// mostTokens bounds how many valid tokens there may be.
@@ -133,7 +134,7 @@ func (t *tokens) create(in api.NewToken) (api.Token, error) {
 	rand.Read(secret) //nolint:errcheck // never fails
 	rand.Read(id)     //nolint:errcheck // never fails
 	made := api.Token{ID: hex.EncodeToString(id), Name: in.Name, Scope: in.Scope, Created: now, Expires: in.Expires.UTC()}
-	text := secretPrefix + base64.RawURLEncoding.EncodeToString(secret)
+	text := words.TokenPrefix + base64.RawURLEncoding.EncodeToString(secret)
 	kept := token{made, hashOf(text)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -314,8 +315,8 @@ func (t *tokens) file(path string) error {
 	h := t.byHash[hashOf(secret)]
 	t.mu.Unlock()
 	switch again := "remove it, and a new one is made"; {
-	case !strings.HasPrefix(secret, secretPrefix):
-		return bad("has no token in it (%s...): %s", secretPrefix, again)
+	case !strings.HasPrefix(secret, words.TokenPrefix):
+		return bad("has no token in it (%s...): %s", words.TokenPrefix, again)
 	case h == nil:
 		return bad("has a token that this service does not know, perhaps that of another store: %s", again)
 	case h.why(time.Now()) != "":
@@ -367,14 +368,14 @@ func (s *Service) tokenRoutes() {
 			c := callerOf(ctx)
 			return &body[api.Who]{api.Who{Name: c.name, Scope: c.scope, Version: build.This().Version, Store: s.store.Path(), Service: s.jobs != nil}}, nil
 		})
-	huma.Register(s.api, operation(http.MethodGet, "/v1/tokens", "tokens", api.Admin, "List tokens, without their secrets", 409),
+	huma.Register(s.api, operation(http.MethodGet, tokensPath, "tokens", api.Admin, "List tokens, without their secrets", 409),
 		func(context.Context, *struct{}) (*body[api.Page[api.Token]], error) {
 			if err := s.takesCampaigns(); err != nil {
 				return nil, err
 			}
 			return &body[api.Page[api.Token]]{api.Page[api.Token]{Items: s.tokens.list()}}, nil
 		})
-	create := operation(http.MethodPost, "/v1/tokens", "create-token", api.Admin, "Make a token; the answer has its secret, which is told once", 409, 413, 422)
+	create := operation(http.MethodPost, tokensPath, "create-token", api.Admin, "Make a token; the answer has its secret, which is told once", 409, 413, 422)
 	create.DefaultStatus = http.StatusCreated
 	huma.Register(s.api, create, func(_ context.Context, in *struct{ Body api.NewToken }) (*body[api.Token], error) {
 		if err := s.takesCampaigns(); err != nil {
