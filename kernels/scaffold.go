@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"crypto/rand"
 	"embed"
 	"errors"
 	"fmt"
@@ -50,8 +51,8 @@ func newFolder(dir, name string, files map[string]string, check func(temp string
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("kernel folder: %w", err)
 	}
-	temp, err := os.MkdirTemp(filepath.Dir(dir), ".evotune-new-*")
-	if err != nil {
+	temp := filepath.Join(filepath.Dir(dir), ".evotune-new-"+rand.Text()[:10])
+	if err := os.Mkdir(temp, 0o755); err != nil {
 		var pe *fs.PathError
 		if errors.As(err, &pe) {
 			err = pe.Err // the path names a folder that the user does not know
@@ -72,9 +73,6 @@ func newFolder(dir, name string, files map[string]string, check func(temp string
 		if err != nil {
 			return fmt.Errorf("kernel folder: %w", err)
 		}
-	}
-	if err := os.Chmod(temp, 0o755); err != nil { // MkdirTemp gives 0700
-		return fmt.Errorf("kernel folder: %w", err)
 	}
 	if err := check(temp); err != nil || !keep {
 		return err

@@ -368,7 +368,7 @@ func (w *replacement) discard() {
 
 // makeFolder makes a folder, durably, if it is not there.
 func makeFolder(dir string) error {
-	err := os.Mkdir(dir, 0o755)
+	err := os.Mkdir(dir, 0o700)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}

@@ -187,7 +187,7 @@ func openRegular(path string, flag int) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("%w: it is not a regular file", ErrNotStore)
 	}
-	f, err := os.OpenFile(path, flag, 0o644)
+	f, err := os.OpenFile(path, flag, 0o600) // as the service's state beside it
 	if err == nil {
 		return f, nil
 	}
@@ -266,7 +266,7 @@ func (s *Store) openBolt() error {
 		if err != nil {
 			return err
 		}
-		s.db, err = bolt.Open(s.path, 0o644, &bolt.Options{
+		s.db, err = bolt.Open(s.path, 0o600, &bolt.Options{
 			InitialMmapSize: size,
 			// The lock is held already; other systems wait here.
 			Timeout:  defaultTimeout,

@@ -3,6 +3,7 @@ package main
 import (
 	"compress/gzip"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -226,19 +227,21 @@ func outputs(s sweep, id string) []writtenFile {
 // writeWhole writes a temporary file and renames it, so that an existing file is
 // replaced whole or not at all. A file whose name ends in .gz is gzipped.
 func writeWhole(path string, write func(io.Writer) error) (err error) {
-	mode := os.FileMode(0o644)
+	var replaced *os.FileMode
 	switch info, err := os.Stat(path); {
 	case err != nil: // it is new, or cannot be written either
 	case !info.Mode().IsRegular(): // such as /dev/null, which must not be replaced
 		return badInputf("%s is not a regular file: name another", path)
 	default:
 		// A link stays a link.
-		mode = info.Mode().Perm()
+		mode := info.Mode().Perm()
+		replaced = &mode
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return err
 		}
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tune-*")
+	// What is new has the mode that the user's umask leaves.
+	tmp, err := os.OpenFile(filepath.Join(filepath.Dir(path), ".tune-"+rand.Text()[:10]), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if pe := (*os.PathError)(nil); errors.As(err, &pe) {
 		return fmt.Errorf("%s cannot be written: %w", path, pe.Err)
 	}
@@ -267,8 +270,10 @@ func writeWhole(path string, write func(io.Writer) error) (err error) {
 	if err != nil {
 		return err
 	}
-	if err = os.Chmod(tmp.Name(), mode); err != nil {
-		return err
+	if replaced != nil {
+		if err = os.Chmod(tmp.Name(), *replaced); err != nil {
+			return err
+		}
 	}
 	return os.Rename(tmp.Name(), path)
 }

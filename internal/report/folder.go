@@ -1,6 +1,7 @@
 package report
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -54,8 +55,8 @@ func Write(dir string, files Files, force bool) (err error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.MkdirTemp(parent, filepath.Base(dir)+".partial-*")
-	if err != nil {
+	tmp := filepath.Join(parent, filepath.Base(dir)+".partial-"+rand.Text()[:10])
+	if err := os.Mkdir(tmp, 0o755); err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp) // nothing is there once it was renamed
@@ -66,9 +67,6 @@ func Write(dir string, files Files, force bool) (err error) {
 		if err := writeFile(filepath.Join(tmp, filepath.FromSlash(name)), files[name]); err != nil {
 			return err
 		}
-	}
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		return err
 	}
 	old := ""
 	if exists {
