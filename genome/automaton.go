@@ -3,6 +3,7 @@ package genome
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 )
 
 // An automaton is the diagram of a single constraint: reading the slots of the
@@ -32,6 +33,12 @@ const (
 
 // errBudget: a diagram would be larger than allowed.
 var errBudget = errors.New("the diagram is too large")
+
+// An overflowError says that a term overflows, and under which values of its
+// variables; those that do not matter have none.
+type overflowError struct{ vals []Value }
+
+func (*overflowError) Error() string { return overflowMessage }
 
 // A scoped is a term to be compiled to an automaton.
 type scoped struct {
@@ -85,6 +92,9 @@ func compileAutomaton(s scoped, budget int) (*automaton, error) {
 		b.absent = b.no
 	}
 	root, err := b.build(s.term, 0)
+	if err == nil && b.overflow != nil {
+		err = &overflowError{b.overflow}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +114,9 @@ type automatonBuilder struct {
 	key    []byte
 	vals   []Value
 	maybe  []bool // by position: whether a conditional gene is read from there on
+	// overflow has the values of the variables under which the term overflows; nil if
+	// it never does.
+	overflow []Value
 	// What the ends mean: the term is true, false, fails, or a gene that it
 	// names is inactive.
 	yes, no, bad, absent int32
@@ -114,6 +127,7 @@ func (b *automatonBuilder) build(t *term, at int) (int32, error) {
 	end := int32(-1)
 	switch {
 	case t.op == opErr:
+		b.failed(t.val)
 		end = b.bad
 	case t.op == opConst && t.val.bits != 0:
 		end = b.yes
@@ -138,11 +152,12 @@ func (b *automatonBuilder) build(t *term, at int) (int32, error) {
 	kids := make([]int32, n, n+1)
 	lastOne := t.vars == 1<<r.variable && !b.maybe[at+1]
 	for i, value := range r.values {
+		b.vals[r.variable] = value
 		if lastOne { // avoids making a term
-			b.vals[r.variable] = value
 			x, ok := t.eval(b.vals, nil)
 			switch {
 			case !ok:
+				b.failed(x)
 				kids[i] = b.bad
 			case x.bits != 0:
 				kids[i] = b.yes
@@ -157,12 +172,20 @@ func (b *automatonBuilder) build(t *term, at int) (int32, error) {
 		}
 		kids[i] = kid
 	}
+	b.vals[r.variable] = Value{}
 	if r.conditional {
 		kids = append(kids, b.absent)
 	}
 	node := b.node(r.level, kids)
 	b.memo[key] = node
 	return node, nil
+}
+
+// failed notes an evaluation that failed with a Value; see eval.
+func (b *automatonBuilder) failed(as Value) {
+	if as == overflowed && b.overflow == nil {
+		b.overflow = slices.Clone(b.vals)
+	}
 }
 
 // node returns the unique node with these children.

@@ -298,6 +298,9 @@ func (b *branch) buildComponent(p part, budgetAutomaton, budgetDiagram int) (com
 			s.gene, s.slots = position[x.gene], b.genes[x.gene].slots()
 		}
 		a, err := compileAutomaton(s, budgetAutomaton)
+		if o := (*overflowError)(nil); errors.As(err, &o) {
+			err = x.overflow(b, o.vals)
+		}
 		if err != nil {
 			return c, []*piece{x}, err
 		}

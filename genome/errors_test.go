@@ -246,3 +246,42 @@ func TestParseErrors(t *testing.T) {
 		}
 	}
 }
+
+// A constraint that does not fit into 64 bits is an error of the space, with the place
+// and the values. It used to wrap, and to keep genomes or lose them for it.
+func TestOverflow(t *testing.T) {
+	genes := []Gene{{Name: "N", Values: []Value{Int(3), Int(1 << 33), Int(1 << 40), Int(5)}}, {Name: "P", Values: []Value{Bool(false), Bool(true)}}, {Name: "M", Values: []Value{Int(-1 << 62), Int(0), Int(9)}}}
+	for src, want := range map[string]string{
+		"N * N > 0":                            "column 3 of \"N * N > 0\": the result is beyond 64 bits where N = 8589934592; float(...) computes without a limit",
+		"P and N * N * N > 0":                  "N = 8589934592",
+		"M + M < 10":                           "",
+		"M - N * 4194304 < 10":                 "",
+		"M - N * 16777216 < 10":                "N = 1099511627776, M = -4611686018427387904; float",
+		"bitshl(M, 1) < N":                     "",
+		"bitshl(M, 2) < N":                     "where M = -4611686018427387904",
+		"N < 100 and N * N > 0":                "",
+		"float(N) * N > 0":                     "",
+		"sum([N, M]) > 0":                      "",
+		"any([N, 1], # * N > 0)":               "where N = 8589934592",
+		"intpow(N, 2) > 0":                     "where N = 8589934592",
+		"int(N * 1e10) > 0":                    "where N = 8589934592",
+		"abs(M * 2) > 0":                       "where M = -4611686018427387904",
+		"-(M * 2) > 0":                         "where M = -4611686018427387904",
+		"floordiv(M * 2, N - 4) > 0 or N == 4": "where N = 3, M = -4611686018427387904",
+	} {
+		s, err := NewSpace(genes, []Constraint{{Expr: src}})
+		switch {
+		case want == "" && err == nil:
+			for g := range s.All() { // what the space has can be computed
+				if e := s.Check(g); e != nil {
+					t.Errorf("%s: %v", src, e)
+				}
+			}
+		case want == "" || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n"):
+			t.Errorf("%s: %v, want %q", src, err, want)
+		}
+	}
+	if s, err := NewSpace(genes, []Constraint{{Expr: "N * 4611686018427387904 > 0", Why: "x"}, {Expr: "N == 3"}}); err == nil {
+		t.Errorf("3 * 2^62 is beyond 64 bits: %v genomes", s.Size())
+	}
+}

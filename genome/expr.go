@@ -32,6 +32,10 @@ var functions = []string{
 	"hasPrefix", "hasSuffix", "upper", "lower", "trim", "string",
 }
 
+// exact are the functions that expr-lang does not have. On integers they compute what
+// division and powers of floats lose beyond 2^53.
+var exact = map[string]opcode{"floordiv": opFloorDiv, "floormod": opFloorMod, "intpow": opIntPow}
+
 // words are the names that expr-lang reserves.
 var words = []string{
 	"true", "false", "nil", "in", "not", "and", "or", "let", "if", "else",
@@ -40,8 +44,12 @@ var words = []string{
 
 // reserved says whether a name has a meaning in every expression.
 func reserved(name string) bool {
-	return slices.Contains(functions, name) || slices.Contains(words, name)
+	_, own := exact[name]
+	return own || slices.Contains(functions, name) || slices.Contains(words, name)
 }
+
+// callable lists the functions.
+func callable() []string { return append(slices.Sorted(maps.Keys(exact)), functions...) }
 
 // An ExprError says what is wrong with an expression, and where.
 type ExprError struct {
@@ -50,6 +58,8 @@ type ExprError struct {
 	Line   int    // from 1
 	Column int    // in characters, from 1
 	Msg    string
+
+	overflow bool // an integer that 64 bits do not hold
 }
 
 // Error returns one line: column, error, expression.
@@ -64,12 +74,14 @@ func (e *ExprError) Error() string {
 // An Expr is a compiled expression of expr-lang. It is safe for concurrent
 // use. Write translates it to another language.
 //
-// Integers are int and overflow silently, as in Go; "/" always gives a float
-// (int(a/b) gives an integer again), "%" needs integers, "**" gives a float. The
-// functions are abs, ceil, floor, round, int, float, min, max, bitand, bitor,
-// bitxor, bitnand, bitnot, bitshl, bitshr, bitushr, all, any, none, one,
-// count, sum, len, hasPrefix, hasSuffix, upper, lower, trim and string. A
-// range (1..8) may only follow "in"; there are no variables and no comments.
+// Integers have 64 bits; a result beyond them is an error. "/" always gives a float
+// (int(a/b) gives an integer again), "%" needs integers and has the sign of the
+// dividend, "**" gives a float. The functions are abs, ceil, floor, round, int, float,
+// min, max, bitand, bitor, bitxor, bitnand, bitnot, bitshl, bitshr, bitushr, all, any,
+// none, one, count, sum, len, hasPrefix, hasSuffix, upper, lower, trim and string, and
+// three that are exact on integers: floordiv(a, b) rounds down, floormod(a, b) is its
+// remainder with the sign of b (both take floats too), and intpow(a, b) is a power of
+// integers. A range (1..8) may only follow "in"; there are no variables and no comments.
 type Expr struct {
 	src   string
 	names []string // sorted
@@ -78,7 +90,7 @@ type Expr struct {
 	tree  *term
 	// program is nil if the tree covers the expression.
 	program *vm.Program
-	node    ast.Node // the only field of a part of an expression
+	node    ast.Node // as it was parsed; the only field of a part of an expression
 }
 
 // CompileExpr compiles an expression over the names of env, whose values only give the
@@ -140,7 +152,7 @@ func compileExpr(src string, types map[string]Kind, sample map[string]any) (e *E
 		return nil, compileError(src, err, types)
 	}
 	node := program.Node()
-	e = &Expr{src: src, types: types, kind: kindOf(node)}
+	e = &Expr{src: src, types: types, kind: kindOf(node), node: node}
 	c := &census{names: map[string]bool{}}
 	c.walk(node, 0)
 	if c.fault != "" {
@@ -154,16 +166,21 @@ func compileExpr(src string, types map[string]Kind, sample map[string]any) (e *E
 	slices.Sort(e.names)
 	r := reader{names: e.names, types: types, whole: true}
 	if e.tree = r.read(node); !r.whole {
-		e.program = program
+		if e.program, err = machine(src, sample, checkedOptions()...); err != nil {
+			return nil, compileError(src, err, types)
+		}
 	}
 	return e, nil
 }
 
 // machine compiles for expr-lang's virtual machine.
-func machine(src string, sample map[string]any) (*vm.Program, error) {
-	options := []expr.Option{expr.Env(sample), expr.DisableAllBuiltins(), expr.Optimize(false)}
+func machine(src string, sample map[string]any, more ...expr.Option) (*vm.Program, error) {
+	options := append(more, expr.Env(sample), expr.DisableAllBuiltins(), expr.Optimize(false))
 	for _, f := range functions {
 		options = append(options, expr.EnableBuiltin(f))
+	}
+	for name, op := range exact {
+		options = append(options, operationOption(name, op))
 	}
 	return expr.Compile(src, options...)
 }
@@ -229,7 +246,7 @@ func compileError(src string, err error, types map[string]Kind) error {
 	}
 	msg := f.Message
 	if name, ok := strings.CutPrefix(msg, "unknown name "); ok {
-		msg = unknown("name", name, append(slices.Sorted(maps.Keys(types)), functions...), slices.Sorted(maps.Keys(types)))
+		msg = unknown("name", name, append(slices.Sorted(maps.Keys(types)), callable()...), slices.Sorted(maps.Keys(types)))
 	}
 	return exprError(src, f.From, msg)
 }
@@ -290,8 +307,12 @@ func (c *census) walk(n ast.Node, loops int) {
 		c.walk(n.Property, loops)
 	case *ast.CallNode:
 		id, ok := n.Callee.(*ast.IdentifierNode)
-		if !ok || !slices.Contains(functions, id.Value) {
-			c.refuse(n, "only the built-in functions can be called: "+strings.Join(functions, ", "))
+		if ok {
+			_, ok = exact[id.Value]
+			ok = ok || slices.Contains(functions, id.Value)
+		}
+		if !ok {
+			c.refuse(n, "only the built-in functions can be called: "+strings.Join(callable(), ", "))
 			return
 		}
 		for _, m := range n.Arguments {
@@ -316,7 +337,9 @@ func (e *Expr) value(vars []Value) (any, error) {
 		var why fault
 		v, ok := e.tree.eval(vars, &why)
 		if !ok {
-			return nil, exprError(e.src, int(why.at), why.msg)
+			err := exprError(e.src, int(why.at), why.msg)
+			err.overflow = v == overflowed
+			return nil, err
 		}
 		return v.operand(), nil
 	}
@@ -330,7 +353,9 @@ func (e *Expr) value(vars []Value) (any, error) {
 	}
 	var f *file.Error
 	if errors.As(err, &f) {
-		return nil, exprError(e.src, f.From, strings.TrimPrefix(f.Message, "runtime error: "))
+		at := exprError(e.src, f.From, strings.TrimPrefix(f.Message, "runtime error: "))
+		at.overflow = at.Msg == overflowMessage
+		return nil, at
 	}
 	return nil, exprError(e.src, 0, err.Error())
 }
@@ -339,6 +364,10 @@ func (e *Expr) value(vars []Value) (any, error) {
 // failed.
 func (e *Expr) condition(vars []Value) (Value, bool) {
 	x, err := e.value(vars)
+	var at *ExprError
+	if errors.As(err, &at) && at.overflow {
+		return overflowed, false
+	}
 	b, ok := x.(bool)
 	return Bool(b), ok && err == nil
 }

@@ -69,14 +69,14 @@ func bound(op opcode, args []*term) interval {
 	}
 	monotone := func(f func(float64) float64) interval { return between(f(a.lo), f(a.hi)) }
 	switch op {
-	case opAdd:
+	case opAdd, opSum:
 		for _, b := range args[1:] {
 			if a = between(a.lo+b.in.lo, a.hi+b.in.hi); !a.known {
 				break
 			}
 		}
 		return a
-	case opMul:
+	case opMul, opProduct:
 		for _, b := range args[1:] {
 			if a = a.times(b.in); !a.known {
 				break
@@ -86,6 +86,15 @@ func bound(op opcode, args []*term) interval {
 	case opMod: // has the sign of the dividend
 		m := max(math.Abs(b.lo), math.Abs(b.hi)) - 1
 		return between(max(min(a.lo, 0), min(-m, 0)), min(max(a.hi, 0), max(m, 0)))
+	case opFloorMod: // has the sign of the divisor
+		if b.lo > 0 {
+			return between(0, b.hi)
+		}
+	case opFloorDiv:
+		if b.lo > 0 {
+			w, x, y, z := math.Floor(a.lo/b.lo), math.Floor(a.lo/b.hi), math.Floor(a.hi/b.lo), math.Floor(a.hi/b.hi)
+			return between(min(w, x, y, z), max(w, x, y, z))
+		}
 	case opAbs:
 		if a.lo <= 0 && 0 <= a.hi {
 			return between(0, max(-a.lo, a.hi))
@@ -98,6 +107,10 @@ func bound(op opcode, args []*term) interval {
 	case opBitAnd:
 		if a.lo >= 0 && b.lo >= 0 {
 			return between(0, min(a.hi, b.hi))
+		}
+	case opBitShl:
+		if b.lo >= 0 && b.hi <= 62 {
+			return a.times(interval{math.Exp2(b.lo), math.Exp2(b.hi), true})
 		}
 	case opInt:
 		return monotone(math.Trunc)

@@ -45,7 +45,7 @@ func (e *Expr) Write(l Language, constants map[string]any) (Written, error) {
 	tree := e.tree
 	if e.program != nil {
 		r := reader{names: e.names, types: e.types, known: w}
-		tree = r.read(e.program.Node())
+		tree = r.read(e.node)
 	}
 	return w.write(tree)
 }

@@ -12,8 +12,8 @@ import (
 // remembers nothing once A is 0.
 //
 // A pool expresses everything with fewer operations than a tree. Sums and products of
-// integers are flat, sorted, and hold at most one constant (which wrapping arithmetic
-// permits). What a tree does not cover is one opaque call of
+// integers whose bounds are known cannot overflow, so they can be rearranged: they are
+// flat, sorted, and hold at most one constant. What a tree does not cover is one opaque call of
 // expr-lang's machine, made when all its genes are known.
 
 // maxScope is the number of variables that terms of one pool can have.
@@ -42,7 +42,7 @@ func newPool(values [][]Value) *pool {
 func (p *pool) intern(op opcode, kind Kind, val Value, args []*term, call *Expr) *term {
 	k := append(p.key[:0], byte(op), byte(kind))
 	switch op {
-	case opConst, opVar:
+	case opConst, opVar, opErr:
 		k = append(k, byte(val.kind))
 		k = binary.LittleEndian.AppendUint64(k, val.bits)
 		k = append(k, val.str...)
@@ -59,12 +59,16 @@ func (p *pool) intern(op opcode, kind Kind, val Value, args []*term, call *Expr)
 	switch op {
 	case opVar:
 		t.vars = 1 << val.bits
-	case opErr, opMod, opBitShl, opBitShr, opBitUshr, opCall:
+	case opErr, opMod, opBitShl, opBitShr, opBitUshr, opFloorDiv, opFloorMod, opIntPow, opCall, opInt:
 		t.errs = true
+	case opAdd, opSub, opMul, opNeg, opAbs:
+		t.errs = kind == KindInt // its bounds are not known; see make
 	}
+	t.beyond = t.errs && op != opErr && op != opMod && op != opBitShr && op != opBitUshr && op != opFloorMod || val == overflowed
 	for _, a := range args {
 		t.vars |= a.vars
 		t.errs = t.errs || a.errs
+		t.beyond = t.beyond || a.beyond
 	}
 	switch op {
 	case opVar:
@@ -74,12 +78,21 @@ func (p *pool) intern(op opcode, kind Kind, val Value, args []*term, call *Expr)
 	default:
 		t.in = bound(op, args)
 	}
+	if t.in.known { // it cannot overflow itself
+		t.beyond = slices.ContainsFunc(args, func(a *term) bool { return a.beyond })
+		if op == opInt || op == opAbs {
+			t.errs = slices.ContainsFunc(args, func(a *term) bool { return a.errs })
+		}
+	}
 	p.terms[string(k)] = t
 	return t
 }
 
-func (p *pool) constant(v Value) *term  { return p.intern(opConst, v.kind, v, nil, nil) }
-func (p *pool) failure(kind Kind) *term { return p.intern(opErr, kind, Value{}, nil, nil) }
+func (p *pool) constant(v Value) *term { return p.intern(opConst, v.kind, v, nil, nil) }
+
+// failure is the term of an evaluation that fails with a Value; see eval.
+func (p *pool) failure(kind Kind, as Value) *term { return p.intern(opErr, kind, as, nil, nil) }
+
 func (p *pool) variable(position int, kind Kind) *term {
 	return p.intern(opVar, kind, Int(int64(position)), nil, nil)
 }
@@ -95,7 +108,7 @@ func (p *pool) make(op opcode, kind Kind, call *Expr, args ...*term) *term {
 		c, a, b := args[0], args[1], args[2]
 		switch {
 		case c.op == opErr:
-			return p.failure(kind)
+			return p.failure(kind, c.val)
 		case c.is(Bool(true)):
 			return a
 		case c.is(Bool(false)):
@@ -108,7 +121,7 @@ func (p *pool) make(op opcode, kind Kind, call *Expr, args ...*term) *term {
 	closed := true
 	for _, a := range args {
 		if a.op == opErr { // every other operation evaluates all its operands
-			return p.failure(kind)
+			return p.failure(kind, a.val)
 		}
 		closed = closed && a.op == opConst
 	}
@@ -120,20 +133,29 @@ func (p *pool) make(op opcode, kind Kind, call *Expr, args ...*term) *term {
 		}
 		var v Value
 		var ok bool
-		if op == opCall {
+		switch op {
+		case opCall:
 			v, ok = call.condition(vals)
-		} else {
+		case opSum, opProduct:
+			return p.ring(op, args)
+		default:
 			v, ok = apply(op, vals)
 		}
 		if !ok {
-			return p.failure(kind)
+			return p.failure(kind, v)
 		}
 		return p.constant(v)
 	}
 	switch op {
+	case opSum, opProduct:
+		return p.ring(op, args)
+	case opSub:
+		if kind == KindInt && bound(op, args).known {
+			return p.reduced(op, kind, args...)
+		}
 	case opAdd, opMul:
-		if kind == KindInt {
-			return p.ring(op, args)
+		if kind == KindInt && bound(op, args).known {
+			return p.ring(flat[op], args)
 		}
 	case opNot:
 		if args[0].op == opNot {
@@ -149,12 +171,12 @@ func (p *pool) make(op opcode, kind Kind, call *Expr, args ...*term) *term {
 
 // reduced builds a term for any operation of a tree from the fewer operations of pools.
 func (p *pool) reduced(op opcode, kind Kind, args ...*term) *term {
-	minus := func(t *term) *term { return p.make(opMul, KindInt, nil, t, p.constant(Int(-1))) }
+	negative := func(t *term) *term { return p.make(opMul, KindInt, nil, t, p.constant(Int(-1))) }
 	switch {
 	case op == opNeg && kind == KindInt:
-		return minus(args[0])
-	case op == opSub && kind == KindInt:
-		return p.make(opAdd, KindInt, nil, args[0], minus(args[1]))
+		return negative(args[0])
+	case op == opSub && kind == KindInt && bound(op, args).known:
+		return p.make(opAdd, KindInt, nil, args[0], negative(args[1]))
 	case op == opNe:
 		return p.make(opNot, KindBool, nil, p.make(opEq, KindBool, nil, args...))
 	case op == opGt:
@@ -195,14 +217,17 @@ func (p *pool) logic(op opcode, a, b *term) *term {
 	return p.intern(op, KindBool, Value{}, []*term{a, b}, nil)
 }
 
-// ring folds sums and products of integers, which wrap and so may be
-// rearranged freely.
+// flat are the operations that ring folds, by those of a tree.
+var flat = map[opcode]opcode{opAdd: opSum, opMul: opProduct}
+
+// ring folds sums and products of integers that do not overflow, in whatever order
+// they are computed: if a part wraps, the whole is right again.
 func (p *pool) ring(op opcode, args []*term) *term {
 	acc, neutral := int64(0), int64(0)
-	if op == opMul {
+	if op == opProduct {
 		acc, neutral = 1, 1
 	}
-	flat := make([]*term, 0, len(args)+1)
+	rest := make([]*term, 0, len(args)+1)
 	var add func(ts []*term)
 	add = func(ts []*term) {
 		for _, t := range ts {
@@ -210,8 +235,8 @@ func (p *pool) ring(op opcode, args []*term) *term {
 			case t.op == op:
 				add(t.args)
 			case t.op != opConst:
-				flat = append(flat, t)
-			case op == opAdd:
+				rest = append(rest, t)
+			case op == opSum:
 				acc += int64(t.val.bits)
 			default:
 				acc *= int64(t.val.bits)
@@ -219,17 +244,20 @@ func (p *pool) ring(op opcode, args []*term) *term {
 		}
 	}
 	add(args)
-	if op == opMul && acc == 0 && !slices.ContainsFunc(flat, func(t *term) bool { return t.errs }) {
+	if op == opProduct && acc == 0 && !slices.ContainsFunc(rest, func(t *term) bool { return t.errs }) {
 		return p.constant(Int(0))
 	}
-	if acc == neutral && len(flat) == 1 {
-		return flat[0]
+	if len(rest) == 0 {
+		return p.constant(Int(acc))
 	}
-	slices.SortFunc(flat, func(a, b *term) int { return int(a.id) - int(b.id) })
+	if acc == neutral && len(rest) == 1 {
+		return rest[0]
+	}
+	slices.SortFunc(rest, func(a, b *term) int { return int(a.id) - int(b.id) })
 	if acc != neutral {
-		flat = append(flat, p.constant(Int(acc)))
+		rest = append(rest, p.constant(Int(acc)))
 	}
-	return p.intern(op, KindInt, Value{}, flat, nil)
+	return p.intern(op, KindInt, Value{}, rest, nil)
 }
 
 // subst returns the term with a value for one variable.
@@ -309,7 +337,7 @@ func (p *pool) add(t *term, vars []*term) *term {
 		case x.kind != KindInt || x.errs || lo.op != opConst || hi.op != opConst:
 			return nil
 		case lo.val.int() <= hi.val.int() && hi.val.bits-lo.val.bits >= maxRange:
-			return p.failure(KindBool)
+			return p.failure(KindBool, Value{})
 		}
 		return p.logic(opAnd, p.make(opLe, KindBool, nil, lo, x), p.make(opLe, KindBool, nil, x, hi))
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // A rule is a constraint or the condition of a gene.
@@ -114,7 +115,7 @@ func (r *rule) pieces(b *branch) []*piece {
 	var out []*piece
 	var split func(t *term)
 	split = func(t *term) {
-		if t.op == opAnd && r.gene < 0 {
+		if t.op == opAnd && r.gene < 0 && !t.args[1].beyond { // the left side may keep the right one from an overflow
 			split(t.args[0])
 			split(t.args[1])
 			return
@@ -213,6 +214,40 @@ func (r *rule) failure(b *branch, slot func(gene int) int32) string {
 		}
 	}
 	return "it does not give true or false"
+}
+
+// overflow makes the error of a rule that overflows under values of the variables of
+// its term, of which those that do not matter have none. It is an error of the space: a
+// genome that is lost by an overflow would be missed by nobody.
+func (r *rule) overflow(b *branch, vals []Value) error {
+	var at []string
+	first := func(int) int32 { return 0 }
+	for i, g := range r.names {
+		if v := vals[i]; v.kind != KindNone {
+			at = append(at, fmt.Sprintf("%s = %s", b.genes[g].Name, v))
+			k, rest := int32(slices.Index(b.genes[g].Values, v)), first
+			first = func(other int) int32 {
+				if other == g {
+					return k
+				}
+				return rest(other)
+			}
+		}
+	}
+	out := exprError(r.Expr, 0, "")
+	for i, e := range r.exprs {
+		var found *ExprError
+		if _, err := e.value(r.operands(b, i, first)); errors.As(err, &found) && found.overflow {
+			out = found
+			break
+		}
+	}
+	out.Msg = overflowMessage
+	if len(at) > 0 {
+		out.Msg += " where " + strings.Join(at, ", ")
+	}
+	out.Msg += "; float(...) computes without a limit"
+	return out
 }
 
 // joined lists the genes that a piece joins.

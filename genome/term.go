@@ -67,6 +67,14 @@ const (
 	opBitShl
 	opBitShr
 	opBitUshr
+	opFloorDiv
+	opFloorMod
+	opIntPow
+
+	// Sums and products of integers that are known not to overflow, in pools only: flat,
+	// of any number of terms in any order.
+	opSum
+	opProduct
 )
 
 // kindNumber is an integer or a float; which one is only known at run time.
@@ -136,6 +144,9 @@ var operations = [...]struct {
 	opBitShl:    {"bitshl", bitwise, 2, 2},
 	opBitShr:    {"bitshr", bitwise, 2, 2},
 	opBitUshr:   {"bitushr", bitwise, 2, 2},
+	opFloorDiv:  {"floordiv", arithmetic, 2, 2},
+	opFloorMod:  {"floormod", arithmetic, 2, 2},
+	opIntPow:    {"intpow", bitwise, 2, 2},
 }
 
 // synonyms are second names of operations.
@@ -216,15 +227,17 @@ func (op opcode) gives(args []*term) Kind {
 // A term is a node of an expression's tree; in a pool, a folded one.
 type term struct {
 	op   opcode
-	kind Kind   // of the value; kindNumber and KindNone in trees only
-	errs bool   // whether evaluation can fail; in a pool
-	id   int32  // unique in the pool, in order of making
-	at   int32  // its position in the source, in characters; in a tree
-	vars uint64 // positions of the variables it depends on; in a pool
-	val  Value  // of opConst; the position of opVar as an integer
-	args []*term
-	call *Expr // of opCall; in a pool, args are in the order of its names
-	in   interval
+	kind Kind // of the value; kindNumber and KindNone in trees only
+	errs bool // whether evaluation can fail; in a pool
+	// beyond says whether it can fail by an overflow; in a pool.
+	beyond bool
+	id     int32  // unique in the pool, in order of making
+	at     int32  // its position in the source, in characters; in a tree
+	vars   uint64 // positions of the variables it depends on; in a pool
+	val    Value  // of opConst; the position of opVar as an integer
+	args   []*term
+	call   *Expr // of opCall; in a pool, args are in the order of its names
+	in     interval
 }
 
 // A reader makes the tree of an expression whose names have the given types.
@@ -282,6 +295,10 @@ func (r *reader) read(n ast.Node) *term {
 		name, operands = "?:", []ast.Node{n.Cond, n.Exp1, n.Exp2}
 	case *ast.BuiltinNode:
 		name, operands = n.Name, n.Arguments
+	case *ast.CallNode:
+		if id, ok := n.Callee.(*ast.IdentifierNode); ok {
+			name, operands = id.Value, n.Arguments
+		}
 	case *ast.BinaryNode:
 		name, operands = n.Operator, []ast.Node{n.Left, n.Right}
 		if name == "in" {
@@ -348,14 +365,14 @@ type fault struct {
 }
 
 // eval computes a term under values for all its variables; false means that
-// the evaluation failed. Why, unless nil, is then set to the reason, for terms of a
-// tree.
+// the evaluation failed, the Value then says whether by an overflow. Why, unless nil, is
+// then set to the reason, for terms of a tree.
 func (t *term) eval(vars []Value, why *fault) (Value, bool) {
 	switch t.op {
 	case opConst:
 		return t.val, true
 	case opErr:
-		return Value{}, false
+		return t.val, false
 	case opVar:
 		return vars[t.val.bits], true
 	case opAnd, opOr:
@@ -373,19 +390,19 @@ func (t *term) eval(vars []Value, why *fault) (Value, bool) {
 			return t.args[1].eval(vars, why)
 		}
 		return t.args[2].eval(vars, why)
-	case opAdd, opMul:
-		if t.kind != KindInt {
-			break
-		}
-		a, ok := t.args[0].eval(vars, why) // in a pool there can be many
+	case opSum, opProduct:
+		a, ok := t.args[0].eval(vars, why)
 		for _, b := range t.args[1:] {
 			if !ok {
 				break
 			}
-			var v Value
-			if v, ok = b.eval(vars, why); t.op == opAdd {
+			v, fine := b.eval(vars, why)
+			switch {
+			case !fine:
+				return v, false
+			case t.op == opSum:
 				a.bits += v.bits
-			} else {
+			default:
 				a.bits *= v.bits
 			}
 		}
@@ -405,7 +422,7 @@ func (t *term) eval(vars []Value, why *fault) (Value, bool) {
 	}
 	v, ok := apply(t.op, vals)
 	if !ok && why != nil {
-		*why = fault{t.at, failure(t.op, vals)}
+		*why = fault{t.at, failure(t.op, vals, v)}
 	}
 	return v, ok
 }
@@ -431,8 +448,12 @@ func less(a, b *Value) bool {
 		return a.int() < b.int()
 	case a.kind == KindString:
 		return a.str < b.str
+	case a.kind == KindInt:
+		return compareExact(a.int(), b.float()) == -1
+	case b.kind == KindInt:
+		return compareExact(b.int(), a.float()) == 1
 	}
-	return a.number() < b.number()
+	return a.float() < b.float()
 }
 
 // equal compares two numbers, two strings or two booleans.
@@ -442,15 +463,19 @@ func equal(a, b *Value) bool {
 		return a.str == b.str
 	case a.kind == b.kind && a.kind != KindFloat:
 		return a.bits == b.bits
+	case a.kind == KindInt:
+		return compareExact(a.int(), b.float()) == 0
+	case b.kind == KindInt:
+		return compareExact(b.int(), a.float()) == 0
 	}
-	return a.number() == b.number()
+	return a.float() == b.float()
 }
 
 // maxRange is the longest range.
 const maxRange = 1e6
 
 // apply computes an operation that needs all its operands; false means that it
-// failed.
+// failed, and the Value then says whether by an overflow.
 func apply(op opcode, v []Value) (Value, bool) {
 	a, b := &v[0], &v[len(v)-1] // with two operands
 	ints := a.kind == KindInt && b.kind == KindInt
@@ -467,34 +492,30 @@ func apply(op opcode, v []Value) (Value, bool) {
 	switch op {
 	case opNeg:
 		if ints {
-			return Int(-a.int()), true
+			return minus(0, a.int())
 		}
 		return rawFloat(-a.float()), true
 	case opAdd:
 		if ints {
-			sum := a.bits
-			for i := range v[1:] {
-				sum += v[1+i].bits
-			}
-			return Int(int64(sum)), true
+			return plus(a.int(), b.int())
 		}
 		return rawFloat(a.number() + b.number()), true
 	case opSub:
 		if ints {
-			return Int(a.int() - b.int()), true
+			return minus(a.int(), b.int())
 		}
 		return rawFloat(a.number() - b.number()), true
 	case opMul:
 		if ints {
-			product := a.bits
-			for i := range v[1:] {
-				product *= v[1+i].bits
-			}
-			return Int(int64(product)), true
+			return times(a.int(), b.int())
 		}
 		return rawFloat(a.number() * b.number()), true
 	case opDiv:
-		return rawFloat(a.number() / b.number()), true
+		return rawFloat(quotient(a, b)), true
+	case opFloorDiv, opFloorMod:
+		return floored(op, a, b)
+	case opIntPow:
+		return intPower(a.int(), b.int())
 	case opMod:
 		if b.bits == 0 {
 			return Value{}, false
@@ -507,7 +528,7 @@ func apply(op opcode, v []Value) (Value, bool) {
 		if ints {
 			return *a, true
 		}
-		return Int(int64(int(a.float()))), true
+		return truncated(a.float())
 	case opFloat:
 		return rawFloat(a.number()), true
 	case opCeil:
@@ -519,7 +540,7 @@ func apply(op opcode, v []Value) (Value, bool) {
 	case opAbs:
 		switch {
 		case ints && a.int() < 0:
-			return Int(-a.int()), true
+			return minus(0, a.int())
 		case !ints && a.float() < 0:
 			return rawFloat(-a.float()), true
 		}
@@ -555,7 +576,10 @@ func apply(op opcode, v []Value) (Value, bool) {
 		case n < 0:
 			return Value{}, false
 		case op == opBitShl:
-			return Int(a.int() << n), true
+			if shifted := a.int() << n; shifted>>n == a.int() {
+				return Int(shifted), true
+			}
+			return overflowed, false
 		case op == opBitShr:
 			return Int(a.int() >> n), true
 		}
@@ -600,11 +624,20 @@ func apply(op opcode, v []Value) (Value, bool) {
 	return Value{}, false
 }
 
-// failure says why apply failed, in the words of expr-lang.
-func failure(op opcode, v []Value) string {
+// failure says why apply failed with a Value, in the words of expr-lang.
+func failure(op opcode, v []Value, as Value) string {
+	if as == overflowed {
+		return overflowMessage
+	}
 	switch op {
 	case opMod:
 		return "integer divide by zero"
+	case opFloorDiv, opFloorMod:
+		return "a division by zero"
+	case opInt:
+		return fmt.Sprintf("int(%v): a division by zero or an overflow", v[0].float())
+	case opIntPow:
+		return fmt.Sprintf("%d is a negative exponent; a ** b takes one and gives a float", v[1].int())
 	case opRange:
 		return "memory budget exceeded"
 	}
