@@ -127,6 +127,8 @@ func (b *branch) build() error {
 				b.postpone(p)
 				active = append(active, p)
 			case r.gene < 0 && p.term.is(Bool(true)):
+			case r.gene < 0 && len(p.scope) == 0 && p.term.val == overflowed:
+				return r.overflow(b, make([]Value, len(r.names)))
 			case r.gene < 0 && len(p.scope) == 0: // false or failing
 				return b.emptied([]*rule{r})
 			default:

@@ -124,8 +124,9 @@ func ParseGiven(text []byte) (*Given, error) {
 	return g, nil
 }
 
-// Translate replaces the Python expressions by those of a definition, one by one.
-func (g *Given) Translate(expression func(python string) (string, error)) error {
+// Translate replaces the Python expressions by those of a definition: the restrictions
+// all at once, those of the launch one by one.
+func (g *Given) Translate(restrictions func(python []string) ([]string, error), expression func(python string) (string, error)) error {
 	if !g.Python {
 		return nil
 	}
@@ -137,10 +138,16 @@ func (g *Given) Translate(expression func(python string) (string, error)) error 
 		*at = text
 		return nil
 	}
-	for i := range g.Constraints {
-		if err := of("the restriction", &g.Constraints[i].Expr); err != nil {
-			return err
-		}
+	texts := make([]string, len(g.Constraints))
+	for i, c := range g.Constraints {
+		texts[i] = c.Expr
+	}
+	texts, err := restrictions(texts)
+	if err != nil {
+		return err
+	}
+	for i, text := range texts {
+		g.Constraints[i].Expr = text
 	}
 	for _, list := range [][]string{g.Grid, g.Block} {
 		for i := range list {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -284,11 +285,12 @@ func TestGivenNarrowBaseline(t *testing.T) {
 // Constraints and launches may be given in Python.
 func TestGivenTranslates(t *testing.T) {
 	g := &kernels.Given{Python: true, Grid: []string{"a"}, Block: []string{"b"}}
-	if err := g.Translate(func(x string) (string, error) { return "(" + x + ")", nil }); err != nil {
+	g.Constraints = []genome.Constraint{{Expr: "c"}}
+	if err := g.Translate(func(x []string) ([]string, error) { return []string{x[0] + " != 0"}, nil }, func(x string) (string, error) { return "(" + x + ")", nil }); err != nil {
 		t.Fatal(err)
 	}
-	if g.Grid[0] != "(a)" || g.Block[0] != "(b)" || g.Python {
-		t.Errorf("translated to %v %v", g.Grid, g.Block)
+	if g.Grid[0] != "(a)" || g.Block[0] != "(b)" || g.Constraints[0].Expr != "c != 0" || g.Python {
+		t.Errorf("translated to %v %v %v", g.Grid, g.Block, g.Constraints)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/evaluator/cuda"
+	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
@@ -279,6 +281,22 @@ func (a *app) kernelsSignatureCommand() *cobra.Command {
 	return cmd
 }
 
+// givenParameters are the parameters of a Given, as expressions in Python need them.
+func givenParameters(given *kernels.Given) ([]tables.Parameter, error) {
+	params := make([]tables.Parameter, len(given.Parameters))
+	for i, p := range given.Parameters {
+		params[i].Name = p.Name
+		for _, raw := range p.Values {
+			var v genome.Value
+			if err := json.Unmarshal(raw, &v); err != nil {
+				return nil, fmt.Errorf("parameter %s: %w", p.Name, err)
+			}
+			params[i].Values = append(params[i].Values, v)
+		}
+	}
+	return params, nil
+}
+
 // draft makes a folder from a source, and from a file that says what the source does not.
 func draft(dir, name, from, entry, with string) (*kernels.Draft, error) {
 	if with == "" {
@@ -292,7 +310,14 @@ func draft(dir, name, from, entry, with string) (*kernels.Draft, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", with, err)
 	}
-	if err := given.Translate(tables.Translate); err != nil {
+	params, err := givenParameters(given)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", with, err)
+	}
+	if err := given.Translate(
+		func(python []string) ([]string, error) { return tables.Conditions(params, python) },
+		func(python string) (string, error) { return tables.Expression(params, python) },
+	); err != nil {
 		return nil, fmt.Errorf("%s: %w", with, err)
 	}
 	return kernels.ScaffoldGiven(dir, name, from, entry, given)

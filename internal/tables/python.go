@@ -2,30 +2,53 @@ package tables
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/evotune/evotune/genome"
 )
 
-// Translate turns a Python expression, as recorded spaces have them, into one
-// of this project's. It knows numbers, strings, names, True and False,
-// parentheses, "or", "and", "not", comparisons (chained ones, "in" and "not
-// in" with a list or tuple), + - * / // % and **, "x if c else y", and calls of
-// a few functions. Attributes, other calls, lambdas and the like are refused. Everything is put in parentheses, so that the two languages'
-// precedence does not matter. The remainder of negative numbers, where the two
-// languages differ, does not occur in sizes and counts.
-func Translate(source string) (string, error) {
+// This file reads Python's expressions, as restrictions of recorded spaces and values of
+// T1 files have them, into trees. What the trees mean is in meaning.go.
+
+// A pyNode is a part of an expression.
+type pyNode struct {
+	// op is an operator ("neg" and "pos" are the signs), or "value", "name", "None",
+	// "call", "list" (a tuple or a set, too), "if" (then, condition, otherwise),
+	// "compare" and "comprehension".
+	op    string
+	at    int    // offset in the source
+	name  string // of a name or a call
+	value genome.Value
+	args  []*pyNode
+	// comparisons are the operators between the args of "compare".
+	comparisons []string
+	loops       []pyLoop // of a comprehension, whose arg is the element
+}
+
+// A pyLoop is "for name in list if condition if condition".
+type pyLoop struct {
+	name       string
+	list       *pyNode
+	conditions []*pyNode
+}
+
+// parsePython reads one expression.
+func parsePython(source string) (*pyNode, error) {
 	p := &python{source: source}
 	if err := p.next(); err != nil {
-		return "", err
+		return nil, err
 	}
-	out, err := p.ternary()
+	n, err := p.ternary()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if p.kind != pyEnd {
-		return "", p.unexpected()
+		return nil, p.unexpected()
 	}
-	return out, nil
+	return n, nil
 }
 
 type pyKind int
@@ -48,21 +71,21 @@ type python struct {
 	depth  int
 }
 
-// The infix operators and functions that both languages have, which one reads and
-// the other writes. "//" is Python's alone.
-var (
-	pyComparisons = []string{"==", "!=", "<=", ">=", "<", ">"}
-	pySums        = []string{"+", "-"}
-	pyProducts    = []string{"*", "/", "%"}
-	pyInfix       = slices.Concat([]string{"or", "and", "**"}, pyComparisons, pySums, pyProducts)
-	pyFunctions   = []string{"abs", "int", "float", "min", "max", "ceil", "floor"}
+// pyLevels are the infix operators that are read from the left, those that bind least
+// first.
+var pyLevels = [][]string{{"or"}, {"and"}, {"|"}, {"^"}, {"&"}, {"<<", ">>"}, {"+", "-"}, {"*", "//", "/", "%"}}
+
+const (
+	notLevel       = 2   // of "not" and of comparisons
+	maxDepth       = 100 // of nesting, so that no input can exhaust the stack
+	notInText      = "\\\"'\n"
+	pyWords        = " lambda if else is for None and or not in "
+	pyOrder        = " == != <= >= < > "
+	pySymbolTokens = "** // << >> == != <= >= < > + - * / % & | ^ ~ ( ) [ ] { } , ."
 )
 
 // pySymbols are the tokens that are neither words nor values, longer ones first.
-var pySymbols = slices.Concat([]string{"**", "//"}, pyComparisons, pySums, pyProducts, []string{"(", ")", "[", "]", ","})
-
-// notInText is what a string must not have in it, to be the same in both languages.
-const notInText = "\\\"'\n"
+var pySymbols = strings.Fields(pySymbolTokens)
 
 func (p *python) fail(at int, format string, args ...any) error {
 	return fmt.Errorf("column %d: %s", at+1, fmt.Sprintf(format, args...))
@@ -97,14 +120,12 @@ func (p *python) next() error {
 		}
 		p.kind = pyName
 	case digit(c) || c == '.' && p.at+1 < len(s) && digit(s[p.at+1]):
+		hex := strings.HasPrefix(strings.ToLower(s[p.at:]), "0x")
 		for p.at < len(s) && (digit(s[p.at]) || s[p.at] == '.' || letter(s[p.at]) ||
-			(s[p.at] == '+' || s[p.at] == '-') && (s[p.at-1] == 'e' || s[p.at-1] == 'E')) {
+			!hex && (s[p.at] == '+' || s[p.at] == '-') && (s[p.at-1] == 'e' || s[p.at-1] == 'E')) {
 			p.at++
 		}
 		p.kind = pyNumber
-		if strings.Trim(s[p.start:p.at], "0123456789.eE+-") != "" {
-			return p.fail(p.start, "%q is not a decimal number", s[p.start:p.at])
-		}
 	case c == '"' || c == '\'':
 		end := strings.IndexByte(s[p.at+1:], c)
 		if end < 0 {
@@ -143,296 +164,327 @@ func (p *python) accept(token string) (bool, error) {
 	return true, p.next()
 }
 
-// binary parses operand (operator operand)*, from the left.
-func (p *python) binary(operand func() (string, error), operators ...string) (string, error) {
-	left, err := operand()
-	if err != nil {
-		return "", err
+// expect skips the given token.
+func (p *python) expect(token string) error {
+	if !p.is(token) {
+		return p.unexpected()
 	}
-again:
-	for _, operator := range operators {
-		ok, err := p.accept(operator)
-		if err != nil {
-			return "", err
-		}
-		if !ok {
-			continue
-		}
-		right, err := operand()
-		if err != nil {
-			return "", err
-		}
-		if operator == "//" {
-			left = "int(floor(" + left + " / " + right + "))"
-		} else {
-			left = "(" + left + " " + operator + " " + right + ")"
-		}
-		goto again
+	return p.next()
+}
+
+// nested parses one level deeper.
+func (p *python) nested(part func() (*pyNode, error)) (*pyNode, error) {
+	if p.depth++; p.depth > maxDepth {
+		return nil, p.fail(p.start, "nested more than %d deep", maxDepth)
 	}
-	return left, nil
+	defer func() { p.depth-- }()
+	return part()
 }
 
 // ternary parses "x if c else y".
-func (p *python) ternary() (string, error) {
-	then, err := p.or()
-	if err != nil {
-		return "", err
-	}
-	if ok, err := p.accept("if"); err != nil || !ok {
+func (p *python) ternary() (*pyNode, error) {
+	at := p.start
+	then, err := p.level(0)
+	if err != nil || !p.is("if") {
 		return then, err
 	}
-	if err := p.enter(); err != nil {
-		return "", err
+	if err := p.next(); err != nil {
+		return nil, err
 	}
-	defer p.leave()
-	condition, err := p.or()
+	condition, err := p.level(0)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if ok, err := p.accept("else"); err != nil {
-		return "", err
-	} else if !ok {
-		return "", p.unexpected()
+	if err := p.expect("else"); err != nil {
+		return nil, err
 	}
-	otherwise, err := p.ternary()
-	if err != nil {
-		return "", err
-	}
-	return "(" + condition + " ? " + then + " : " + otherwise + ")", nil
+	otherwise, err := p.nested(p.ternary)
+	return &pyNode{op: "if", at: at, args: []*pyNode{then, condition, otherwise}}, err
 }
 
-func (p *python) or() (string, error)  { return p.binary(p.and, "or") }
-func (p *python) and() (string, error) { return p.binary(p.not, "and") }
-
-func (p *python) not() (string, error) {
-	ok, err := p.accept("not")
-	if err != nil {
-		return "", err
-	}
-	if !ok {
+// level parses operand (operator operand)*, from the left.
+func (p *python) level(n int) (*pyNode, error) {
+	operand, operators := func() (*pyNode, error) { return p.level(n + 1) }, n
+	switch {
+	case n == notLevel && p.is("not"):
+		at := p.start
+		if err := p.next(); err != nil {
+			return nil, err
+		}
+		x, err := p.nested(func() (*pyNode, error) { return p.level(notLevel) })
+		return &pyNode{op: "not", at: at, args: []*pyNode{x}}, err
+	case n == notLevel:
 		return p.comparison()
+	case n > notLevel:
+		operators = n - 1 // comparisons have a level of their own
 	}
-	if err := p.enter(); err != nil {
-		return "", err
+	if operators == len(pyLevels)-1 {
+		operand = p.unary
 	}
-	defer p.leave()
-	x, err := p.not()
-	if err != nil {
-		return "", err
+	left, err := operand()
+	for err == nil {
+		i := slices.IndexFunc(pyLevels[operators], p.is)
+		if i < 0 {
+			break
+		}
+		at := p.start
+		if err = p.next(); err != nil {
+			break
+		}
+		var right *pyNode
+		right, err = operand()
+		left = &pyNode{op: pyLevels[operators][i], at: at, args: []*pyNode{left, right}}
 	}
-	return "(not " + x + ")", nil
+	return left, err
 }
 
 // comparison parses a < b < c, which means a < b and b < c.
-func (p *python) comparison() (string, error) {
-	left, err := p.sum()
+func (p *python) comparison() (*pyNode, error) {
+	at := p.start
+	left, err := p.level(notLevel + 1)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	var parts []string
+	n := &pyNode{op: "compare", at: at, args: []*pyNode{left}}
 	for {
-		operator := ""
-		for _, o := range append([]string{"in", "not"}, pyComparisons...) {
-			if p.is(o) {
-				operator = o
-			}
-		}
-		if operator == "" {
-			break
-		}
-		if err := p.next(); err != nil {
-			return "", err
-		}
-		if operator == "not" {
-			if !p.is("in") {
-				return "", p.unexpected()
-			}
+		operator := p.token
+		switch {
+		case p.is("not"):
 			if err := p.next(); err != nil {
-				return "", err
+				return nil, err
+			}
+			if !p.is("in") {
+				return nil, p.unexpected()
 			}
 			operator = "not in"
+		case p.is("in"), p.is("is"), p.kind == pySymbol && strings.Contains(pyOrder, " "+operator+" "):
+		case len(n.comparisons) == 0:
+			return left, nil
+		default:
+			return n, nil
 		}
-		var right string
-		if strings.HasSuffix(operator, "in") {
-			right, err = p.collection()
-		} else {
-			right, err = p.sum()
+		if err := p.next(); err != nil {
+			return nil, err
 		}
+		if operator == "is" {
+			if ok, err := p.accept("not"); err != nil {
+				return nil, err
+			} else if ok {
+				operator = "is not"
+			}
+		}
+		right, err := p.level(notLevel + 1)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		parts = append(parts, "("+left+" "+operator+" "+right+")")
-		left = right
+		n.args, n.comparisons = append(n.args, right), append(n.comparisons, operator)
 	}
-	switch len(parts) {
-	case 0:
-		return left, nil
-	case 1:
-		return parts[0], nil
-	}
-	return "(" + strings.Join(parts, " and ") + ")", nil
 }
 
-// collection parses [a, b] or (a, b).
-func (p *python) collection() (string, error) {
-	end := "]"
-	switch {
-	case p.is("["):
-	case p.is("("):
-		end = ")"
-	default:
-		return "", p.unexpected()
-	}
-	if err := p.next(); err != nil {
-		return "", err
-	}
-	var items []string
-	for !p.is(end) {
-		x, err := p.sum()
-		if err != nil {
-			return "", err
-		}
-		items = append(items, x)
-		if ok, err := p.accept(","); err != nil {
-			return "", err
-		} else if !ok && !p.is(end) {
-			return "", p.unexpected()
-		}
-	}
-	return "[" + strings.Join(items, ", ") + "]", p.next()
-}
-
-func (p *python) sum() (string, error) { return p.binary(p.product, pySums...) }
-func (p *python) product() (string, error) {
-	return p.binary(p.unary, append([]string{"//"}, pyProducts...)...)
-}
-
-func (p *python) unary() (string, error) {
-	for _, sign := range []string{"-", "+"} {
-		ok, err := p.accept(sign)
-		if err != nil {
-			return "", err
-		}
-		if !ok {
+func (p *python) unary() (*pyNode, error) {
+	for sign, op := range map[string]string{"-": "neg", "+": "pos", "~": "~"} {
+		if !p.is(sign) {
 			continue
 		}
-		if err := p.enter(); err != nil {
-			return "", err
+		at := p.start
+		if err := p.next(); err != nil {
+			return nil, err
 		}
-		defer p.leave()
-		x, err := p.unary()
-		if err != nil || sign == "+" {
-			return x, err
+		x, err := p.nested(p.unary)
+		if err == nil && op == "neg" && x.op == "value" {
+			if v, ok := negative(x.value); ok {
+				return &pyNode{op: "value", at: at, value: v}, nil
+			}
 		}
-		return "(-" + x + ")", nil
+		return &pyNode{op: op, at: at, args: []*pyNode{x}}, err
 	}
 	return p.power()
 }
 
-// power binds tighter than a sign on its left, and to the right.
-func (p *python) power() (string, error) {
-	base, err := p.atom()
-	if err != nil {
-		return "", err
+// negative gives a literal with a minus sign.
+func negative(v genome.Value) (genome.Value, bool) {
+	switch x := v.Any().(type) {
+	case int64:
+		return genome.Int(-x), true
+	case float64:
+		return genome.Float(-x), x != 0 // a Value has no negative zero
 	}
-	ok, err := p.accept("**")
-	if err != nil || !ok {
-		return base, err
-	}
-	if err := p.enter(); err != nil {
-		return "", err
-	}
-	defer p.leave()
-	exponent, err := p.unary()
-	if err != nil {
-		return "", err
-	}
-	return "(" + base + " ** " + exponent + ")", nil
+	return v, false
 }
 
-// pyRefused are words of Python that are no names.
-var pyRefused = []string{"lambda", "if", "else", "is", "for", "None", "and", "or", "not", "in"}
+// power binds tighter than a sign on its left, and to the right.
+func (p *python) power() (*pyNode, error) {
+	base, err := p.atom()
+	if err != nil || !p.is("**") {
+		return base, err
+	}
+	at := p.start
+	if err := p.next(); err != nil {
+		return nil, err
+	}
+	exponent, err := p.nested(p.unary)
+	return &pyNode{op: "**", at: at, args: []*pyNode{base, exponent}}, err
+}
 
-func (p *python) atom() (string, error) {
+func (p *python) atom() (*pyNode, error) {
+	n := &pyNode{op: "value", at: p.start}
 	token := p.token
 	switch p.kind {
 	case pyNumber:
-		return token, p.next()
+		v, why := pyNumberOf(token)
+		if why != "" {
+			return nil, p.fail(p.start, "%q %s", token, why)
+		}
+		n.value = v
+		return n, p.next()
 	case pyString:
-		return `"` + token[1:len(token)-1] + `"`, p.next()
+		n.value = genome.Str(token[1 : len(token)-1])
+		return n, p.next()
 	case pyName:
-		switch token {
-		case "True":
-			token = "true"
-		case "False":
-			token = "false"
-		default:
-			for _, word := range pyRefused {
-				if token == word {
-					return "", p.fail(p.start, "%q is not known here", token)
-				}
+		switch {
+		case token == "True" || token == "False":
+			n.value = genome.Bool(token == "True")
+			return n, p.next()
+		case token == "None":
+			n.op = "None"
+			return n, p.next()
+		case strings.Contains(pyWords, " "+token+" "):
+			return nil, p.fail(p.start, "%q is not known here", token)
+		}
+		if err := p.next(); err != nil {
+			return nil, err
+		}
+		if token == "math" && p.is(".") { // math.ceil is ceil
+			if err := p.next(); err != nil {
+				return nil, err
+			}
+			if token = p.token; token != "ceil" && token != "floor" {
+				return nil, p.fail(p.start, "%q is not known here", "math."+token)
+			}
+			if err := p.next(); err != nil {
+				return nil, err
 			}
 		}
-		if err := p.next(); err != nil || !p.is("(") || !slices.Contains(pyFunctions, token) {
-			return token, err
+		n.op, n.name = "name", token
+		if p.is(".") {
+			return nil, p.fail(p.start, "'.' is not known here")
 		}
-		return p.call(token)
+		if !p.is("(") || !slices.Contains(pyFunctions, token) {
+			return n, nil
+		}
+		if err := p.next(); err != nil {
+			return nil, err
+		}
+		n.op = "call"
+		return p.nested(func() (*pyNode, error) {
+			_, err := p.items(n, ")")
+			return n, err
+		})
 	case pySymbol:
-		if token != "(" {
+		end := map[string]string{"(": ")", "[": "]", "{": "}"}[token]
+		if end == "" {
 			break
 		}
-		if err := p.enter(); err != nil {
-			return "", err
-		}
-		defer p.leave()
 		if err := p.next(); err != nil {
-			return "", err
+			return nil, err
 		}
+		n.op = "list"
+		return p.nested(func() (*pyNode, error) {
+			comma, err := p.items(n, end)
+			if err == nil && end == ")" && len(n.args) == 1 && !comma && n.op == "list" {
+				return n.args[0], nil
+			}
+			return n, err
+		})
+	}
+	return nil, p.unexpected()
+}
+
+// items parses "a, b)" into the args of a node, or the rest of a comprehension, and says
+// whether there is a comma.
+func (p *python) items(n *pyNode, end string) (comma bool, err error) {
+	for !p.is(end) {
 		x, err := p.ternary()
 		if err != nil {
-			return "", err
+			return comma, err
 		}
-		if !p.is(")") {
-			return "", p.unexpected()
+		n.args = append(n.args, x)
+		if len(n.args) == 1 && n.op == "list" && p.is("for") {
+			n.op = "comprehension"
+			return comma, p.loops(n, end)
 		}
-		return "(" + x + ")", p.next()
-	}
-	return "", p.unexpected()
-}
-
-// call parses the arguments of a function.
-func (p *python) call(name string) (string, error) {
-	if err := p.enter(); err != nil {
-		return "", err
-	}
-	defer p.leave()
-	if err := p.next(); err != nil {
-		return "", err
-	}
-	var args []string
-	for !p.is(")") {
-		x, err := p.ternary()
+		ok, err := p.accept(",")
 		if err != nil {
-			return "", err
+			return comma, err
 		}
-		args = append(args, x)
-		if ok, err := p.accept(","); err != nil {
-			return "", err
-		} else if !ok && !p.is(")") {
-			return "", p.unexpected()
+		if comma = comma || ok; !ok && !p.is(end) {
+			return comma, p.unexpected()
 		}
 	}
-	return name + "(" + strings.Join(args, ", ") + ")", p.next()
+	return comma, p.next()
 }
 
-// maxDepth bounds the nesting, so that no input can exhaust the stack.
-const maxDepth = 100
-
-func (p *python) enter() error {
-	if p.depth++; p.depth > maxDepth {
-		return p.fail(p.start, "nested more than %d deep", maxDepth)
+// loops parses the loops of a comprehension.
+func (p *python) loops(n *pyNode, end string) error {
+	for !p.is(end) {
+		switch {
+		case p.is("for"):
+			if err := p.next(); err != nil {
+				return err
+			}
+			if p.kind != pyName || strings.Contains(pyWords, " "+p.token+" ") {
+				return p.unexpected()
+			}
+			loop := pyLoop{name: p.token}
+			if err := p.next(); err != nil {
+				return err
+			}
+			if err := p.expect("in"); err != nil {
+				return err
+			}
+			var err error
+			if loop.list, err = p.level(0); err != nil {
+				return err
+			}
+			n.loops = append(n.loops, loop)
+		case p.is("if"):
+			if err := p.next(); err != nil {
+				return err
+			}
+			condition, err := p.level(0)
+			if err != nil {
+				return err
+			}
+			last := &n.loops[len(n.loops)-1]
+			last.conditions = append(last.conditions, condition)
+		default:
+			return p.unexpected()
+		}
 	}
-	return nil
+	return p.next()
 }
 
-func (p *python) leave() { p.depth-- }
+// pyNumberOf reads a number as Python does, or says why it cannot.
+func pyNumberOf(token string) (v genome.Value, why string) {
+	plain := strings.ReplaceAll(token, "_", "")
+	integer := strings.Trim(plain, "0123456789") == ""
+	underscores := strings.HasSuffix(token, "_") || strings.Contains(token, "__")
+	switch prefix := strings.ToLower(token[:min(len(token), 2)]); {
+	case underscores:
+	case prefix == "0x" || prefix == "0o" || prefix == "0b":
+		if i, err := strconv.ParseInt(token, 0, 64); err == nil {
+			return genome.Int(i), ""
+		}
+	case integer && len(plain) > 1 && plain[0] == '0' && strings.Trim(plain, "0") != "":
+	case integer:
+		if i, err := strconv.ParseInt(plain, 10, 64); err == nil {
+			return genome.Int(i), ""
+		}
+		return v, "does not fit into 64 bits"
+	default:
+		if x, err := strconv.ParseFloat(plain, 64); err == nil && !math.IsInf(x, 0) && strings.Trim(plain, "0123456789.eE+-") == "" {
+			return genome.Float(x), ""
+		}
+	}
+	return v, "is not a number"
+}

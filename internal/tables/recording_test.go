@@ -653,6 +653,64 @@ func TestFormatFaults(t *testing.T) {
 	}
 }
 
+// The values of a T1 description are Python: lists are added, repeated and computed. The
+// values on the right are Python's own.
+func TestT1Values(t *testing.T) {
+	for source, want := range map[string]string{
+		"[1, 2, 4] + list(range(32, 96+1, 32))":            "1 2 4 32 64 96",
+		"[2**i for i in range(0, 4)]":                      "1 2 4 8",
+		"[32 * i for i in range(1, 4)]":                    "32 64 96",
+		"[1] + [2 * i for i in range(1, 4)]":               "1 2 4 6",
+		"[i/2 for i in range(3) if i % 2]":                 "0.5",
+		"[x+y for x in (1, 2) for y in [10, 20] if x < y]": "11 21 12 22",
+		"range(3)":        "0 1 2",
+		"tuple([1, 2])":   "1 2",
+		"[-1, 0x10, 1_0]": "-1 16 10",
+		"sorted([3, 1])":  "1 3",
+		"['a', 'b']":      "a b",
+		"[True, False]":   "true false",
+		"[i if i > 1 else -i for i in range(1, 4)]": "-1 2 3",
+		"[int(1e3), float(2)]":                      "1000 2.0",
+		"[11//3, 7 % 4 - 1, 2**-1]":                 "3 2 0.5",
+		"list(range(5, 0, -2))":                     "5 3 1",
+		"[0] * 1 + [1]":                             "0 1",
+		"[]":                                        "it has no values",
+		"[0] * 2":                                   "the value 0 is there twice",
+		"[1, [2]]":                                  "column 5: a list stands only after \"in\"",
+		"[1/0]":                                     "column 3: division by zero",
+		"[2**64]":                                   "column 3: the result is beyond 64 bits",
+		"[x for i in range(3)]":                     "column 2: unknown name x",
+		"[i for i in range(10**9)]":                 "column 13: a list has at most 65536 values",
+		"[i for i, j in [1]]":                       "column 9: \",\" is not expected here",
+		"[None]":                                    "column 2: None is not a value here",
+		"range(1, 5, 0)":                            "column 1: the step of range is 0",
+		"3":                                         "column 1: a list is needed here",
+	} {
+		values, err := t1Values(source)
+		got := strings.Trim(fmt.Sprint(values), "[]")
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want && (err == nil || !strings.HasPrefix(got, want)) {
+			t.Errorf("%s: %s, want %s", source, got, want)
+		}
+	}
+	// Where Python divides, it has floats: 26 of 54 configurations, says Python.
+	in, err := readT1([]byte(`{"General": {"BenchmarkName": "x"}, "ConfigurationSpace": {"TuningParameters": [
+		{"Name": "K", "Values": "[8 * i for i in range(2, 5)]"}, {"Name": "M", "Values": "[2**i for i in (3, 4, 5)]"}, {"Name": "N", "Values": "[8, 16]"}, {"Name": "A", "Values": "[8, 12, 32]"}],
+		"Conditions": [{"Expression": "K % ((M * N)/A) == 0"}]}}`), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := &Table{}
+	if table.params, table.rules, err = in.space(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := table.declared(); err != nil || s.Size() != 26 {
+		t.Errorf("%v configurations, %v; Python says 26", s.Size(), err)
+	}
+}
+
 // FuzzPythonList: whatever the text, values or an error.
 func FuzzPythonList(f *testing.F) {
 	for _, s := range []string{"[1, 2]", "[(-0.5), 'x', True,]", "[]", "[1e999]", "[", "[-]"} {

@@ -54,6 +54,12 @@ func (d Declaration) Python(src string) (string, error) {
 	return text, err
 }
 
+// The infix operators and functions that both languages have.
+var (
+	pyInfix         = []string{"or", "and", "**", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/"}
+	sharedFunctions = []string{"abs", "int", "float", "min", "max"}
+)
+
 type ruleWriter struct {
 	d     Declaration
 	order []genome.Gene
@@ -61,6 +67,19 @@ type ruleWriter struct {
 	rules []string
 	left  []string
 	seen  map[string]bool
+}
+
+// params are the genes.
+func (w *ruleWriter) params() []Parameter {
+	genes := w.order
+	if genes == nil { // of one expression alone
+		genes = w.d.Alternatives[0].Genes
+	}
+	out := make([]Parameter, len(genes))
+	for i, g := range genes {
+		out[i] = Parameter{g.Name, g.Values, g.Ordinal}
+	}
+	return out
 }
 
 // add takes a rule that holds when any of its parts does. Empty parts are left
@@ -72,7 +91,7 @@ func (w *ruleWriter) add(parts ...string) {
 		return
 	}
 	w.seen[rule] = true
-	if _, err := Translate(rule); err != nil { // a text with quotes in it
+	if _, err := Conditions(w.params(), []string{rule}); err != nil { // a text with quotes in it, or a division by zero
 		w.left = append(w.left, fmt.Sprintf("%s: %v", rule, err))
 		return
 	}
@@ -240,7 +259,7 @@ func (w *ruleWriter) python(src string, env map[string]any, genes map[string]gen
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", errNotPython, err)
 	}
-	out, err := e.Write(pythonWriter{}, env)
+	out, err := e.Write(pythonWriter{namesOf(w.params())}, env)
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", errNotPython, err)
 	}
@@ -252,7 +271,30 @@ func (w *ruleWriter) python(src string, env map[string]any, genes map[string]gen
 }
 
 // A pythonWriter is the language of restrictions, as a [genome.Language].
-type pythonWriter struct{}
+type pythonWriter struct{ names pyNames }
+
+// remainder writes a remainder that has the sign of the dividend, where Python's has the
+// sign of the divisor.
+func (l pythonWriter) remainder(a, b string) string {
+	least := func(text string) sign {
+		n, err := parsePython(text)
+		if err != nil {
+			return anySign
+		}
+		m, err := l.names.value(n)
+		if err != nil {
+			return anySign
+		}
+		return m.least
+	}
+	switch x, y := least(a), least(b); {
+	case x >= notNegative && y == positive:
+		return fmt.Sprintf("(%s %% %s)", a, b)
+	case y == positive:
+		return fmt.Sprintf("(%s %% %s if %[1]s >= 0 else -(-%[1]s %% %[2]s))", a, b)
+	}
+	return fmt.Sprintf("(abs(%s) %% abs(%s) if %[1]s >= 0 else -(abs(%[1]s) %% abs(%[2]s)))", a, b)
+}
 
 // Name writes a gene.
 func (pythonWriter) Name(name string) string { return name }
@@ -275,13 +317,14 @@ func (pythonWriter) Value(v genome.Value) string {
 // pythonForms are the operations that Python writes in its own way.
 var pythonForms = map[string]string{
 	"not": "(not %s)", "?:": "(%[2]s if %[1]s else %[3]s)", "floor": "(%s // 1)", "ceil": "(-(-%s // 1))",
+	"floordiv": "(%s // %s)", "floormod": "(%s %% %s)", "intpow": "(%s ** %s)",
 }
 
 // longestRange is how many integers "x in 1..8" may stand for.
 const longestRange = 64
 
 // Operation writes an operation.
-func (pythonWriter) Operation(name string, operands []genome.Written) string {
+func (l pythonWriter) Operation(name string, operands []genome.Written) string {
 	var texts []string
 	var args []any
 	for _, x := range operands {
@@ -292,6 +335,10 @@ func (pythonWriter) Operation(name string, operands []genome.Written) string {
 		return fmt.Sprintf(pythonForms[name], args...)
 	case name == "-" && len(texts) == 1:
 		return "(-" + texts[0] + ")"
+	case name == "%":
+		return l.remainder(texts[0], texts[1])
+	case name == "**" && operands[0].Kind == genome.KindInt: // Python's power of integers is an integer
+		return "(float(" + texts[0] + ") ** " + texts[1] + ")"
 	case slices.Contains(pyInfix, name):
 		return "(" + texts[0] + " " + name + " " + texts[1] + ")"
 	case name == "in":
@@ -309,7 +356,7 @@ func (pythonWriter) Operation(name string, operands []genome.Written) string {
 		return "(" + texts[0] + " in [" + strings.Join(list, ", ") + "])"
 	case (name == "min" || name == "max") && len(texts) == 1:
 		return texts[0]
-	case slices.Contains(pyFunctions, name):
+	case slices.Contains(sharedFunctions, name):
 		return name + "(" + strings.Join(texts, ", ") + ")"
 	}
 	return ""

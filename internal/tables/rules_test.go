@@ -3,11 +3,14 @@ package tables
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand"
+	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,6 +35,7 @@ func TestPythonAgrees(t *testing.T) {
 		"a in 1..N", "f in 1..3", "p ? a : f", "a > b ? 1 : 2.5", "min(a, b, f)", "max(N, a)", "abs(a - b)", "floor(a / b)", "ceil(a / b)", "int(a / f)", "float(a)", "+a",
 		"min(a)", "T == 'x' or a > N", "Q and a > 1", "Q ? a : b", "N * H * a", "bitand(N, 3) + a", "!p == (a == b)", "a <= b and b < 9.5", "s < 'b'", "p != Q", "1e300 * f",
 	}
+	params := (&ruleWriter{d: d}).params()
 	rng := rand.New(rand.NewSource(1))
 	for range 300 {
 		sources = append(sources, drawSource(rng, "c", 4), drawSource(rng, "x", 4))
@@ -58,7 +62,7 @@ func TestPythonAgrees(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", src, err)
 		}
-		again, err := Translate(text)
+		again, err := Expression(params, text)
 		if err != nil {
 			t.Fatalf("%s is %s: %v", src, text, err)
 		}
@@ -145,4 +149,90 @@ func TestNotInPython(t *testing.T) {
 			t.Errorf("%s is %s, %v; want %s", src, text, err, want)
 		}
 	}
+}
+
+// TestPythonsOwnAnswers holds restrictions against what Python made of them, over every
+// configuration: the same answers, or a refusal in one line, never another count.
+// testdata/restrictions.py made the answers.
+func TestPythonsOwnAnswers(t *testing.T) {
+	text, err := os.ReadFile("testdata/restrictions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Parameters   [][2]json.RawMessage
+		Restrictions []struct {
+			Restriction string
+			Over        []string
+			Answers     string
+		}
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	var all []Parameter
+	for _, raw := range file.Parameters {
+		var name string
+		var values []genome.Value
+		if err := errors.Join(json.Unmarshal(raw[0], &name), json.Unmarshal(raw[1], &values)); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, parameter(name, values))
+	}
+	equal := 0
+	for _, r := range file.Restrictions {
+		table := &Table{}
+		for _, p := range all {
+			if !slices.Contains(r.Over, p.Name) {
+				p = parameter(p.Name, p.Values[:1])
+			}
+			table.params = append(table.params, p)
+		}
+		rule, err := newRule(r.Restriction)
+		var space *genome.Space
+		if err == nil {
+			table.rules = append(table.rules, rule)
+			space, err = table.declared()
+		}
+		switch {
+		case errors.Is(err, genome.ErrEmpty):
+			if strings.Trim(r.Answers, "0") != "" {
+				t.Errorf("%s: no configuration is left; Python says %s", r.Restriction, r.Answers)
+			}
+			equal++
+			continue
+		case err != nil:
+			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "%!") {
+				t.Errorf("%s: refused with %v", r.Restriction, err)
+			}
+			if !strings.Contains(r.Answers, "x") && !slices.Contains(refused, r.Restriction) {
+				t.Errorf("%s: refused, which Python is not: %v", r.Restriction, err)
+			}
+			continue
+		}
+		answers := ""
+		for rank := range len(r.Answers) {
+			answer := "0"
+			if _, err := space.FromIndices(table.digits(uint64(rank))); err == nil {
+				answer = "1"
+			}
+			answers += answer
+		}
+		if answers != r.Answers {
+			t.Errorf("%s: %s, Python says %s", r.Restriction, answers, r.Answers)
+		}
+		equal++
+	}
+	if equal < 100 {
+		t.Errorf("only %d restrictions have Python's answers", equal)
+	}
+}
+
+// refused are restrictions that Python answers and that are refused here.
+var refused = []string{
+	"big * big > 0", "big + big > 0", "big + 1 > big", "big ** 2 > 0", "10 ** 20 > block", // beyond 64 bits
+	"2 ** n > 1", "n ** -1 < 0", // a power whose type depends on its values
+	"(block if flag else mode) == 16", "mode + 'er' == 'faster'", "block * '1' == 1", "int(mode) == 1",
+	"block.bit_length() > 5", "[block][0] == 16", "lambda: 1", "1e400 > block",
+	"all(i > 1 for i in [block, tile])", "any([pad, flag])", "sum([block, tile]) > 40", "round(x) == 0",
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/evotune/evotune/genome"
@@ -105,7 +104,7 @@ func newT1Input(whole object) (*t1Input, error) {
 // table.
 func (in *t1Input) describes(t *Table) bool {
 	params, rules, err := in.space()
-	return err == nil && slices.Equal(rules, t.rules) &&
+	return err == nil && slices.EqualFunc(rules, t.rules, func(a, b rule) bool { return a.source == b.source }) &&
 		slices.EqualFunc(params, t.params, func(a, b Parameter) bool { return a.Name == b.Name && slices.Equal(a.Values, b.Values) })
 }
 
@@ -154,7 +153,6 @@ var errLiteral = fmt.Errorf("the T1 format has %w the value", ErrNoPlace)
 // describe makes the T1 description of the table's space. An error says whether
 // a value is a text that Python's literals, as they are read here, cannot hold.
 func (t *Table) describe(entry string, s *Specification) (object, error) {
-	env := map[string]any{}
 	parameters := []object{}
 	for _, p := range t.params {
 		values := make([]string, len(p.Values))
@@ -164,17 +162,12 @@ func (t *Table) describe(entry string, s *Specification) (object, error) {
 			}
 			values[i] = pythonValue(v)
 		}
-		env[p.Name] = p.Values[0].Any()
 		parameters = append(parameters, object{}.with("Name", p.Name).
 			with("Type", t1Type(p.Values[0].Kind())).with("Values", "["+strings.Join(values, ", ")+"]"))
 	}
 	conditions := []object{}
 	for _, r := range t.rules {
-		names := []string{}
-		if e, err := genome.CompileExpr(r.expr, env); err == nil {
-			names = e.Names()
-		}
-		conditions = append(conditions, object{}.with("Parameters", names).with("Expression", r.source))
+		conditions = append(conditions, object{}.with("Parameters", r.names(t.params)).with("Expression", r.source))
 	}
 	if s == nil {
 		s = &Specification{Language: "unknown", KernelName: entry, GlobalSize: Extent{X: "1"}, LocalSize: Extent{X: "1"}}
@@ -231,14 +224,16 @@ func (in *t1Input) space() ([]Parameter, []rule, error) {
 // t1Values reads a list of Python's literals, or of JSON's.
 func t1Values(raw any) ([]genome.Value, error) {
 	var values []genome.Value
+	seen := map[genome.Value]bool{}
 	add := func(x any) error {
 		v, err := genome.ValueOf(x)
 		if err != nil {
 			return err
 		}
-		if slices.Contains(values, v) {
+		if seen[v] {
 			return fmt.Errorf("the value %s is there twice", oneLine(v.String()))
 		}
+		seen[v] = true
 		values = append(values, v)
 		return nil
 	}
@@ -251,94 +246,21 @@ func t1Values(raw any) ([]genome.Value, error) {
 			}
 		}
 	case string:
-		err = pythonList(raw, add)
+		var n *pyNode
+		var list []genome.Value
+		if n, err = parsePython(raw); err == nil {
+			list, err = pyNames{}.list(n)
+		}
+		for _, v := range list {
+			if err == nil {
+				err = add(v)
+			}
+		}
 	default:
-		err = errors.New("the values are no list")
+		err = errors.New("the values are not a list")
 	}
 	if err == nil && len(values) == 0 {
 		err = errors.New("it has no values")
 	}
 	return values, err
-}
-
-// pythonList reads "[1, 2.5, 'x', True]".
-func pythonList(source string, add func(any) error) error {
-	p := &python{source: source}
-	if err := p.next(); err != nil {
-		return err
-	}
-	if !p.is("[") {
-		return p.unexpected()
-	}
-	if err := p.next(); err != nil {
-		return err
-	}
-	for !p.is("]") {
-		x, err := p.literal()
-		if err != nil {
-			return err
-		}
-		if err := add(x); err != nil {
-			return err
-		}
-		if ok, err := p.accept(","); err != nil {
-			return err
-		} else if !ok && !p.is("]") {
-			return p.unexpected()
-		}
-	}
-	if err := p.next(); err != nil {
-		return err
-	}
-	if p.kind != pyEnd {
-		return p.unexpected()
-	}
-	return nil
-}
-
-// literal reads one number, text or truth value; numbers may stand in
-// parentheses, as negative ones are written here.
-func (p *python) literal() (any, error) {
-	if ok, err := p.accept("("); err != nil {
-		return nil, err
-	} else if ok {
-		x, err := p.number()
-		if err != nil {
-			return nil, err
-		}
-		if !p.is(")") {
-			return nil, p.unexpected()
-		}
-		return x, p.next()
-	}
-	switch {
-	case p.kind == pyString:
-		s := p.token[1 : len(p.token)-1]
-		return s, p.next()
-	case p.is("True"), p.is("False"):
-		b := p.is("True")
-		return b, p.next()
-	}
-	return p.number()
-}
-
-func (p *python) number() (any, error) {
-	sign := ""
-	if ok, err := p.accept("-"); err != nil {
-		return nil, err
-	} else if ok {
-		sign = "-"
-	}
-	if p.kind != pyNumber {
-		return nil, p.unexpected()
-	}
-	text := sign + p.token
-	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return i, p.next()
-	}
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return nil, p.fail(p.start, "%s is not a number", text)
-	}
-	return x, p.next()
 }

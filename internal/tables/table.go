@@ -22,6 +22,7 @@ package tables
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -82,15 +83,27 @@ func parameter(name string, values []genome.Value) Parameter {
 // parameters before it have.
 func (p Parameter) digit(rank uint64, k int) uint64 { return rank*uint64(len(p.Values)) + uint64(k) }
 
-// A rule is a constraint as the file has it, and as this project writes it.
+// A rule is a constraint as the file has it, in Python.
 type rule struct {
-	source string // Python
-	expr   string
+	source string
+	tree   *pyNode
 }
 
 func newRule(source string) (rule, error) {
-	expr, err := Translate(source)
-	return rule{source, expr}, err
+	tree, err := parsePython(source)
+	return rule{source, tree}, err
+}
+
+// names lists the parameters that it names, sorted.
+func (r rule) names(params []Parameter) []string {
+	names := []string{}
+	r.tree.walk(func(n *pyNode) {
+		if n.op == "name" && !slices.Contains(names, n.name) && slices.ContainsFunc(params, func(p Parameter) bool { return p.Name == n.name }) {
+			names = append(names, n.name)
+		}
+	})
+	slices.Sort(names)
+	return names
 }
 
 // A Row is one recorded configuration.
@@ -299,15 +312,24 @@ func (t *Table) whole() (bool, error) {
 
 // declared is the space of the parameters and the constraints, recorded or not.
 func (t *Table) declared() (*genome.Space, error) {
-	genes := make([]genome.Gene, len(t.params))
-	for i, p := range t.params {
-		genes[i] = genome.Gene{Name: p.Name, Values: p.Values, Ordinal: p.Ordinal}
+	texts, err := conditions(t.params, t.rules)
+	if err != nil {
+		if _, cause := genome.NewSpace(genes(t.params), nil); cause != nil { // a parameter's name, for example
+			err = cause
+		}
+		return nil, fmt.Errorf("replay: space of %s: %w", t.name, err)
 	}
 	constraints := make([]genome.Constraint, len(t.rules))
 	for i, r := range t.rules {
-		constraints[i] = genome.Constraint{Expr: r.expr, Why: "constraint of the recorded space: " + r.source}
+		constraints[i] = genome.Constraint{Expr: texts[i], Why: "constraint of the recorded space: " + r.source}
 	}
-	s, err := genome.NewSpace(genes, constraints)
+	s, err := genome.NewSpace(genes(t.params), constraints)
+	var at *genome.ExprError
+	if errors.As(err, &at) { // its place is one in the translation
+		if i := slices.Index(texts, at.Expr); i >= 0 {
+			err = fmt.Errorf("the restriction %q: %s", oneLine(t.rules[i].source), at.Msg)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("replay: space of %s: %w", t.name, err)
 	}
