@@ -93,6 +93,10 @@ func wrapPath(path string, err error) error {
 	return located{fmt.Errorf("store %s: %w%s", path, err, hint)}
 }
 
+// Full returns an ErrFull when err, of whatever wrote a file, says that there is no room for more;
+// nil otherwise.
+func Full(err error) error { return spaceError(err) }
+
 // spaceError returns an ErrFull when err says that there is no room for more,
 // else nil.
 func spaceError(err error) error {

@@ -63,6 +63,9 @@ func (s *Service) campaignRoutes() {
 		if err := s.takesCampaigns(); err != nil {
 			return nil, err
 		}
+		if err := s.writable(); err != nil {
+			return nil, failed(err)
+		}
 		text, err := json.Marshal(in.Body)
 		if err != nil {
 			return nil, err

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -10,16 +13,37 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/store"
 )
 
-// probePace is how often it is tried whether the disk can be written.
-const probePace = 5 * time.Second
+const (
+	// probePace is how often it is tried whether the disk can be written.
+	probePace = 5 * time.Second
+	// probeRoom is how much must fit, in bytes: what a campaign writes in some minutes.
+	probeRoom = 4 << 20
+)
 
 // A probe remembers whether the disk could be written.
 type probe struct {
+	pace time.Duration // probePace; tests shorten it
+
 	mu   sync.Mutex
 	when time.Time
 	err  error
+}
+
+// failed notes that something could not be written.
+func (p *probe) failed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.when, p.err = time.Now(), err
+}
+
+// known is what is known without trying.
+func (p *probe) known() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
 }
 
 // health is the answer of both: there is nothing in it that a stranger could use.
@@ -47,6 +71,9 @@ func (s *Service) notReady() string {
 	}
 	if err := s.writable(); err != nil {
 		s.log.Error("the service is not ready", "error", err)
+		if errors.Is(err, store.ErrFull) {
+			return noRoom
+		}
 		return "the store cannot be written: the service's log says why"
 	}
 	return ""
@@ -59,9 +86,40 @@ func (s *Service) writable() error {
 	}
 	s.probe.mu.Lock()
 	defer s.probe.mu.Unlock()
-	if now := time.Now(); now.Sub(s.probe.when) > probePace {
+	if now := time.Now(); now.Sub(s.probe.when) > s.probe.pace {
 		s.probe.when = now
 		s.probe.err = s.state.change(func(tx *bbolt.Tx) error { return put(tx, probeBucket, "last", now.UTC()) })
+		if s.probe.err == nil {
+			s.probe.err = fits(s.store.Path()+".probe", probeRoom)
+		}
 	}
 	return s.probe.err
+}
+
+// fits tries whether a file of a size can be written. Files that are written already have pages that
+// are free, so that a full disk does not show in them at once.
+func fits(path string, size int) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err == nil {
+		_, err = f.Write(make([]byte, size))
+		err = errors.Join(err, f.Close(), os.Remove(path))
+	}
+	return cmp.Or(store.Full(err), err)
+}
+
+// watchRoom lets campaigns that waited for room go on when there is some.
+func (s *Service) watchRoom() {
+	tick := time.NewTicker(s.probe.pace)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-s.ending.Done():
+			return
+		}
+		if s.probe.known() != nil && s.writable() == nil {
+			s.log.Info("there is room on the disk again: campaigns go on")
+			s.jobs.schedule()
+		}
+	}
 }

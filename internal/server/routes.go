@@ -142,6 +142,9 @@ func fail(status int, kind, detail string, errs ...api.Detail) error {
 	return &problem{api.Problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail, Errors: errs}}
 }
 
+// noRoom is what a full disk means.
+const noRoom = "there is no room on the service's disk: free some; campaigns wait, and go on when there is"
+
 // failed gives the errors of the packages below their types and statuses.
 func failed(err error) error {
 	var p *problem
@@ -165,6 +168,8 @@ func failed(err error) error {
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error())
 	case errors.Is(err, fs.ErrNotExist):
 		return fail(http.StatusNotFound, api.NotFound, err.Error())
+	case errors.Is(err, store.ErrFull):
+		return fail(http.StatusServiceUnavailable, api.Unavailable, noRoom)
 	case errors.Is(err, context.Canceled), errors.Is(err, store.ErrClosed):
 		return fail(http.StatusServiceUnavailable, api.Unavailable, "the service is ending: try again")
 	}

@@ -368,7 +368,7 @@ func (q *scheduler) queue() (list []*job) {
 
 // place starts what has a free device. The caller holds the lock.
 func (q *scheduler) place() {
-	if q.closed {
+	if q.closed || q.s.probe.known() != nil {
 		return
 	}
 	// Operations first: they take minutes, and somebody waits for them.
@@ -386,6 +386,10 @@ func (q *scheduler) place() {
 		if d == nil {
 			continue
 		}
+		if err := q.stopped(j); err != nil {
+			q.s.probe.failed(err)
+			return
+		}
 		ctx, cancel := context.WithCancel(q.s.ending)
 		drain := make(chan struct{})
 		r := &run{device: d, phase: api.Preparing, cancel: cancel, drain: sync.OnceFunc(func() { close(drain) }), budgets: make(chan evotune.Budget, 1)}
@@ -400,6 +404,27 @@ func (q *scheduler) place() {
 			q.run(ctx, j, r, drain)
 		})
 	}
+}
+
+// stopped logs that a campaign has stopped which waited for room: there was none for this, and
+// nothing has killed the service. The caller holds the lock.
+func (q *scheduler) stopped(j *job) error {
+	if j.Reason != noRoom {
+		return nil
+	}
+	c, err := q.s.store.Campaign(j.Job.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return err
+	case c.State == store.Running:
+		note := store.Event{Kind: store.KindStopped, Campaign: j.Job.ID, Time: time.Now().UTC(), Note: &store.Note{Reason: "no room on the disk", Evaluated: c.Evaluated}}
+		if _, err := q.s.store.Append(note); err != nil {
+			return err
+		}
+	}
+	j.Reason = ""
+	return nil
 }
 
 // begins notes that a campaign runs, for the next service if this one is killed. The caller holds
@@ -481,6 +506,10 @@ func (q *scheduler) run(ctx context.Context, j *job, r *run, drain <-chan struct
 	switch {
 	case errors.As(err, &finished):
 		reason = finished.Campaign.Reason
+	case errors.Is(err, store.ErrFull):
+		q.s.probe.failed(err)
+		state, reason = cmp.Or(r.then, api.Queued), cmp.Or(j.Reason, noRoom)
+		q.s.log.Error("a campaign waits for room on the disk", "campaign", id, "error", err)
 	case err != nil && ctx.Err() == nil:
 		state, reason = api.Failed, err.Error()
 		q.s.log.Error("a campaign failed", "campaign", id, "error", err)

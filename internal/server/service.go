@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -45,6 +46,8 @@ type Options struct {
 	Limits Limits
 	// Logger takes what happens. Nil means slog.Default.
 	Logger *slog.Logger
+
+	probePace time.Duration // zero means the constant
 }
 
 // A Service serves a store: its handlers, its campaigns, and who may do what.
@@ -95,6 +98,7 @@ func New(o Options) (*Service, error) {
 	s.kernels = newLibrary(s.tools)
 	s.phase.Store("the service is starting")
 	s.limits = newLimiters(o.Limits)
+	s.probe.pace = cmp.Or(o.probePace, probePace)
 	s.metrics = newMetrics(s)
 	s.ending, s.end = context.WithCancel(context.Background())
 	if o.Machine != nil {
@@ -127,6 +131,9 @@ func New(o Options) (*Service, error) {
 	s.handler = s.routes()
 	if s.tokens != nil {
 		s.listeners.Go(s.tidy)
+	}
+	if s.jobs != nil {
+		s.listeners.Go(s.watchRoom)
 	}
 	if s.audit != nil {
 		s.listeners.Go(func() { s.audit.writeRefused(s.ending) })

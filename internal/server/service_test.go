@@ -71,7 +71,12 @@ func serve(t *testing.T, path string, latency time.Duration) *fixture {
 // serveStore starts a service on an open store.
 func serveStore(t *testing.T, s *store.Store, latency time.Duration) *fixture {
 	t.Helper()
-	service, err := New(Options{Store: s, Machine: &evotune.Machine{ReplayLatency: latency, CPU: cpu.Options{Sanitizers: []string{"none"}}}})
+	return serveWith(t, Options{Store: s, Machine: &evotune.Machine{ReplayLatency: latency, CPU: cpu.Options{Sanitizers: []string{"none"}}}})
+}
+
+func serveWith(t *testing.T, o Options) *fixture {
+	t.Helper()
+	service, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,7 +60,11 @@ func openState(path string) (*state, error) {
 func (s *state) Close() error { return s.db.Close() }
 
 // change does several things in one transaction, which is durable when it returns nil.
-func (s *state) change(f func(tx *bbolt.Tx) error) error { return s.db.Update(f) }
+// Where there is no room for it, the error is a store.ErrFull.
+func (s *state) change(f func(tx *bbolt.Tx) error) error {
+	err := s.db.Update(f)
+	return cmp.Or(store.Full(err), err)
+}
 
 // put keeps a value under a key.
 func put(tx *bbolt.Tx, bucket, key string, value any) error {
