@@ -57,6 +57,7 @@ package evotune
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/evotune/evotune/internal/ask"
 	"github.com/evotune/evotune/internal/campaign"
@@ -116,6 +117,43 @@ func (e *FieldError) Unwrap() error { return e.Err }
 
 // Is reports that e is an ErrInput.
 func (e *FieldError) Is(target error) bool { return target == ErrInput }
+
+// FieldErrors gives the fields that an error is about, each with what is wrong with it; none for an error
+// that is about no field.
+func FieldErrors(err error) (list []*FieldError) {
+	if f := (*FieldError)(nil); errors.As(err, &f) {
+		list = []*FieldError{f}
+	}
+	if all := (wrongFields)(nil); errors.As(err, &all) {
+		list = all
+	}
+	return list
+}
+
+// wrongFields are several fields that are wrong.
+type wrongFields []*FieldError
+
+func (e wrongFields) Error() string {
+	texts := make([]string, len(e))
+	for i, f := range e {
+		texts[i] = f.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Is reports that e is an ErrInput.
+func (e wrongFields) Is(target error) bool { return target == ErrInput }
+
+// all is the error of these fields; nil without any.
+func (e wrongFields) all() error {
+	switch len(e) {
+	case 0:
+		return nil
+	case 1:
+		return e[0]
+	}
+	return e
+}
 
 func badField(field, format string, args ...any) error {
 	return &FieldError{field, fmt.Errorf(format, args...)}

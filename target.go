@@ -169,7 +169,8 @@ func (t *Target) load() error {
 		}
 	}
 	t.definition = t.definition.On(t.Job.Backend)
-	if err := t.choose(); err != nil {
+	wrong, err := t.choose()
+	if err != nil {
 		if noGPU != nil && len(t.definition.Implementations) == 0 {
 			return fmt.Errorf("%w, and no GPU can be used: %w", err, noGPU)
 		}
@@ -178,15 +179,16 @@ func (t *Target) load() error {
 	if len(t.Job.Shapes) == 0 {
 		t.Job.Shapes = []string{t.definition.Problem.ShapesFor(kernels.Tune)[0].Name}
 	}
-	shapes, err := t.shapes()
-	if err != nil {
-		return err
-	}
 	t.Job.Shapes = slices.Clone(t.Job.Shapes)
-	for i, s := range shapes { // dimensions are written in one form
-		t.Job.Shapes[i] = s.Name
+	for i, n := range t.Job.Shapes {
+		s, err := t.definition.Problem.Shape(n)
+		if err != nil {
+			wrong = append(wrong, &FieldError{"shape", fmt.Errorf("of kernel %s: %w", t.definition.Name, err)})
+			continue
+		}
+		t.Job.Shapes[i] = s.Name // dimensions are written in one form
 	}
-	return nil
+	return wrong.all()
 }
 
 // folders joins lists of folders with definitions. The last folder that has a kernel
@@ -200,8 +202,9 @@ func folders(lists ...[]string) (all []string) {
 	return all
 }
 
-// choose determines which implementations are searched.
-func (t *Target) choose() error {
+// choose determines which implementations are searched, and gives those that the job names and the
+// kernel does not have.
+func (t *Target) choose() (wrong wrongFields, err error) {
 	var have []string
 	wanted := map[string]bool{}
 	for _, n := range t.Job.Implementations {
@@ -218,14 +221,14 @@ func (t *Target) choose() error {
 		}
 	}
 	if len(have) == 0 {
-		return fmt.Errorf("the kernel %s has no implementation for the %s backend", t.definition.Name, t.Job.Backend)
+		return nil, badField("backend", "%s: the kernel %s has no implementation for it", t.Job.Backend, t.definition.Name)
 	}
 	for _, n := range t.Job.Implementations {
 		if wanted[n] {
-			return fmt.Errorf("the kernel %s has no implementation %q for the %s backend: it has %s", t.definition.Name, n, t.Job.Backend, strings.Join(have, ", "))
+			wrong = append(wrong, &FieldError{"implementation", fmt.Errorf("%q: the kernel %s has none of this name for the %s backend: it has %s", n, t.definition.Name, t.Job.Backend, strings.Join(have, ", "))})
 		}
 	}
-	return nil
+	return wrong, nil
 }
 
 // leaveOut removes the implementations that the device cannot run from the search,

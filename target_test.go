@@ -22,10 +22,11 @@ func TestChooseImplementations(t *testing.T) {
 		{"first", "first", ""},
 		{"second", "second", ""},
 		{"third first", "first third", ""},
-		{"gpu", "", `no implementation "gpu" for the cpu backend: it has first, second, third`},
+		{"gpu", "", `implementation "gpu": the kernel k has none of this name for the cpu backend: it has first, second, third`},
 	} {
 		x := &Target{definition: d, Job: Job{Backend: CPU, Implementations: strings.Fields(c.asked)}}
-		err := x.choose()
+		wrong, err := x.choose()
+		err = errors.Join(err, wrong.all())
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%q: error %v, expected %q", c.asked, err, c.err)
@@ -53,7 +54,7 @@ func TestTargetBadInput(t *testing.T) {
 		"go together":          {Kernel: "softmax", Table: table, Backend: CPU},
 		"no such file":         {Table: "nowhere.json"},
 		"unknown shape":        {Kernel: "softmax", Backend: CPU, Shapes: []string{"vast"}},
-		"no implementation":    {Kernel: "softmax", Backend: CPU, Implementations: []string{"magic"}},
+		"none of this name":    {Kernel: "softmax", Backend: CPU, Implementations: []string{"magic"}},
 		"is not the one":       {Kernel: "softmax", Backend: CPU, Hash: "abc"},
 		"unknown strategy":     {Table: table, Strategy: "hope"},
 		"must not be negative": {Table: table, Budget: Budget{Evaluations: -1}},
@@ -79,6 +80,21 @@ func TestTargetBadInput(t *testing.T) {
 		if got, err := new(Machine).Target(j); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) || got != nil {
 			t.Errorf("%+v: %v, want %q", j, err, want)
 		}
+	}
+}
+
+// An error names every field that is wrong.
+func TestTargetWrongFields(t *testing.T) {
+	_, err := new(Machine).Target(Job{Kernel: "softmax", Backend: CPU, Shapes: []string{"1024x1024", "vast", "tiny"}, Implementations: []string{"magic", "passes"}})
+	var got []string
+	for _, f := range FieldErrors(err) {
+		got = append(got, f.Field)
+	}
+	if want := []string{"implementation", "shape", "shape"}; !slices.Equal(got, want) {
+		t.Errorf("%v are wrong, want %v: %v", got, want, err)
+	}
+	if _, err = new(Machine).Target(Job{Kernel: "gemm", Backend: CPU}); len(FieldErrors(err)) != 1 || FieldErrors(err)[0].Field != "backend" {
+		t.Errorf("no field is named: %v", err)
 	}
 }
 

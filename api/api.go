@@ -328,6 +328,7 @@ type RooflinePoint struct {
 // nothing is proven: it is printed as "~".
 type LeaderboardRow struct {
 	Kernel      string   `json:"kernel"`
+	Backend     string   `json:"backend"`
 	Device      string   `json:"device"`
 	DeviceName  string   `json:"device_name"`
 	Shapes      []string `json:"shapes"`
@@ -347,7 +348,8 @@ type Kernel struct {
 	Description string `json:"description,omitempty"`
 	Hash        string `json:"hash"`
 	Builtin     bool   `json:"builtin"`
-	// The rest is only set for a single kernel, not in lists.
+	// Backends are those that it has implementations for. The rest is only set for a single
+	// kernel, not in lists.
 	Backends        []string     `json:"backends,omitempty"`
 	Implementations []string     `json:"implementations,omitempty"`
 	Dims            []string     `json:"dims,omitempty" doc:"The names of the dimensions, in the order of the definition."`

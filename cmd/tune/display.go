@@ -343,6 +343,8 @@ func finishedLines(f *campaign.Finished, missing []string) string {
 			sure = "no finals yet"
 		case best.Speedup < 1:
 			sure = "not faster than the baseline"
+		case f.Sanitized == "": // a table's
+			sure = "recorded; nothing was tested"
 		default:
 			sure = "not significant"
 		}

@@ -80,6 +80,16 @@ func TestSummaryNamesWhatWasNotRun(t *testing.T) {
 	}
 }
 
+// TestSummaryOfRecorded: of a recorded table nothing is tested, and "not significant" would say that it was.
+func TestSummaryOfRecorded(t *testing.T) {
+	for mode, want := range map[evotune.Sanitize]string{"": "3.240x (recorded; nothing was tested)", evotune.SanitizeAll: "3.240x (not significant)"} {
+		text := finishedLines(&campaign.Finished{Evaluated: 3, Complete: true, Sanitized: mode, Best: &campaign.Best{Candidate: "c", Speedup: 3.24}}, nil)
+		if !strings.Contains(text, want) {
+			t.Errorf("sanitize %q: want %q in %s", mode, want, text)
+		}
+	}
+}
+
 // TestSummarySaysWhatWasSanitized: a rate with few sanitized candidates must not pass for one with all.
 func TestSummarySaysWhatWasSanitized(t *testing.T) {
 	for mode, want := range map[evotune.Sanitize]string{

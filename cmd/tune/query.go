@@ -260,7 +260,11 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 	}
 	if f := c.Finals; f != nil && f.Winner != "" {
 		sure := "significant"
-		if !f.Significant {
+		switch {
+		case f.Significant:
+		case s.Backend == evotune.Replay:
+			sure = "recorded; nothing was tested"
+		default:
 			sure = "not significant"
 		}
 		if f.Slower > 0 {

@@ -83,8 +83,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	if e.err != nil {
 		text := e.err.Error()
-		if f := (*evotune.FieldError)(nil); errors.As(err, &f) { // a field has the name of its flag
-			text = "--" + f.Field + " " + f.Err.Error()
+		if fields := evotune.FieldErrors(err); len(fields) > 0 { // a field has the name of its flag
+			texts := make([]string, len(fields))
+			for i, f := range fields {
+				texts[i] = "--" + f.Field + " " + f.Err.Error()
+			}
+			text = strings.Join(texts, "; ")
 		}
 		fmt.Fprintf(a.err, "tune: %s\n", words.OneLine(a.there(root, err, text)))
 	}

@@ -100,7 +100,7 @@ func (s *Service) leaderboard() ([]api.LeaderboardRow, error) {
 			continue
 		}
 		row := api.LeaderboardRow{
-			Kernel: c.Started.Kernel, Device: c.Started.Device, DeviceName: c.Started.Name, Shapes: slices.Sorted(slices.Values(c.Started.Shapes)),
+			Kernel: c.Started.Kernel, Backend: c.Started.Backend, Device: c.Started.Device, DeviceName: c.Started.Name, Shapes: slices.Sorted(slices.Values(c.Started.Shapes)),
 			Candidate: id, Campaign: c.ID, Speedup: f.Speedup(), MedianNS: f.MedianNS, BaselineNS: f.BaselineNS,
 			Measured: f.From, Proven: f.From == record.FromFinals, Significant: f.Significant,
 		}

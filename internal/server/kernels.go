@@ -153,7 +153,13 @@ func (l *library) list() ([]api.Kernel, error) {
 // briefly is a kernel as lists have it.
 func briefly(d *kernels.Definition, builtin *kernels.Catalogue) api.Kernel {
 	own, err := builtin.Get(d.Name)
-	return api.Kernel{Name: d.Name, Description: d.Description, Hash: d.Hash, Builtin: err == nil && own.Hash == d.Hash}
+	k := api.Kernel{Name: d.Name, Description: d.Description, Hash: d.Hash, Builtin: err == nil && own.Hash == d.Hash}
+	for _, backend := range kernels.Backends() {
+		if slices.ContainsFunc(d.Implementations, func(im *kernels.Implementation) bool { return im.Backend == backend }) {
+			k.Backends = append(k.Backends, backend)
+		}
+	}
+	return k
 }
 
 // describe tells of one kernel what a form for a campaign needs.
@@ -237,7 +243,6 @@ func detail(k *api.Kernel, on *kernels.Definition, backend string) error {
 	if len(on.Implementations) == 0 {
 		return nil
 	}
-	k.Backends = append(k.Backends, backend)
 	for _, shape := range on.Problem.Shapes {
 		at := slices.IndexFunc(k.Shapes, func(s api.Shape) bool { return s.Name == shape.Name && maps.Equal(s.Dims, shape.Dims) })
 		if at < 0 {

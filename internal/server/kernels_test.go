@@ -19,7 +19,7 @@ func TestKernels(t *testing.T) {
 	var names []string
 	for _, k := range list {
 		names = append(names, k.Name)
-		if !k.Builtin || k.Hash == "" || k.Genes != nil {
+		if !k.Builtin || k.Hash == "" || k.Genes != nil || len(k.Backends) == 0 {
 			t.Errorf("%+v", k)
 		}
 	}
@@ -53,6 +53,9 @@ func TestKernels(t *testing.T) {
 				t.Errorf("no gene %s of %s", p.Name, im.Name)
 			}
 		}
+	}
+	if !slices.Equal(list[slices.Index(names, "softmax")].Backends, k.Backends) {
+		t.Errorf("the list has the backends %v, the kernel %v", list[slices.Index(names, "softmax")].Backends, k.Backends)
 	}
 	f.do("GET", "/v1/kernels/nothing", nil, nil, 404)
 }

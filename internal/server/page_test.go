@@ -518,6 +518,7 @@ func TestPageLong(t *testing.T) {
 		{"slow", testSlow},
 		{"outage", testOutage},
 		{"address", testAddress},
+		{"state", testState},
 		{"restart", testReconnect},
 		{"actions", testActions},
 		{"lineage", testLineage},
@@ -577,6 +578,22 @@ func testSubmit(t *testing.T, browser chrome) {
 	if text := p.text("label:has(input[name=shape])"); !strings.Contains(text, "(ROWS ") || !strings.Contains(text, ", COLS ") {
 		t.Errorf("the dimensions are not in the order of the definition: %s", text)
 	}
+	// Kernels that nothing here can run are not offered; all wrong fields are named at once, also in what is folded.
+	if !js[bool](p, "[...document.querySelectorAll('#kernel option')].find((o)=>o.value=='gemm').disabled&&!document.querySelector('input[name=implementation][value=rows]').checkVisibility()") {
+		t.Error("the form offers what needs a GPU")
+	}
+	p.do(chromedp.SetValue(chromedp.CSS("#budget-evaluations"), "-3"), chromedp.SetValue(chromedp.CSS("#budget-patience"), "1.5"), chromedp.Evaluate[chromedp.Void]("document.querySelector('#window').value='-1'"))
+	p.click("#submit")
+	p.contains("#budget-evaluations-error", "0")
+	if p.text("#budget-patience-error") == "" || p.text("#window-error") == "" || !js[bool](p, "document.querySelector('#window').checkVisibility()") {
+		t.Error("only the first wrong field is named")
+	}
+	p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('#budget-patience').value=document.querySelector('#window').value=''"))
+	// What the service finds wrong is told at the field, too.
+	p.do(chromedp.SetValue(chromedp.CSS("#budget-evaluations"), "5"), chromedp.Evaluate[chromedp.Void]("document.querySelector('#shape-0').value='vast';document.querySelector('#implementation-0').checked=true;document.querySelector('#implementation-0').value='magic'"))
+	p.click("#submit")
+	p.contains("[data-field~='body.shapes'] .error", "vast")
+	p.contains("[data-field~='body.implementations'] .error", "magic")
 	p.do(chromedp.SetValue(chromedp.CSS("#budget-evaluations"), "-3"))
 	p.click("#submit")
 	p.contains("#budget-evaluations-error", "0")
@@ -593,7 +610,7 @@ func testSubmit(t *testing.T, browser chrome) {
 	p.contains("#part-state .state", "finished")
 	var list api.Page[api.Campaign]
 	s.api().do("GET", "/v1/campaigns", nil, &list, 200)
-	if len(list.Items) != 1 || list.Items[0].Evaluated != 40 || list.Items[0].Budget.Seconds != 180 {
+	if len(list.Items) != 1 || list.Items[0].Evaluated != 40 || list.Items[0].Budget.Seconds != 120 {
 		t.Errorf("%+v", list.Items)
 	}
 }
@@ -717,6 +734,52 @@ func testAddress(t *testing.T, browser chrome) {
 	for _, hash := range []string{"#/campaigns/%", "#/candidates/%ff", "#/campaigns/%zz/genes"} {
 		p.show(hash)
 		p.contains("h1", "Not found")
+	}
+}
+
+// testState: what is chosen in a view is in its address, and the address shows it again.
+func testState(t *testing.T, browser chrome) {
+	s := newSite(t, 0)
+	a := s.api().until(s.api().submit(3, 80).ID, api.Finished)
+	b := s.api().until(s.api().submit(4, 60).ID, api.Finished)
+	p := s.open(browser, false)
+	choose := func(css, value string) {
+		t.Helper()
+		p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("(()=>{const e=document.querySelector(%q);e.value=%q;e.dispatchEvent(new Event('input'));e.dispatchEvent(new Event('change'))})()", css, value)))
+	}
+	again := func() {
+		t.Helper()
+		p.show(js[string](p, "location.hash"))
+	}
+	ids := "[...document.querySelectorAll('#campaigns tbody tr')].map((r)=>r.dataset.id).join()"
+	p.show("#/campaigns")
+	p.do(chromedp.Evaluate[chromedp.Void]("[...document.querySelectorAll('#campaigns th button')].find((b)=>b.textContent=='Evaluated').click()"))
+	p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector('tr[data-id=%q] input').click()", b.ID)))
+	choose("#filter", "ended")
+	choose("#search", "synth")
+	again()
+	if got := js[string](p, ids); got != a.ID+","+b.ID || p.text("#filter option:checked") != "ended" || !js[bool](p, fmt.Sprintf("document.querySelector('tr[data-id=%q] input').checked", b.ID)) {
+		t.Errorf("the campaigns are %s, %s", got, js[string](p, "location.hash"))
+	}
+	p.click("#compare-chosen")
+	p.wait(fmt.Sprintf("location.hash.startsWith('#/compare?ids=%s')", b.ID))
+	p.show("#/campaigns/" + a.ID + "/candidates")
+	p.wait("document.querySelector('.grid-box')")
+	p.do(chromedp.Evaluate[chromedp.Void]("[...document.querySelectorAll('.grid-head button')].find((b)=>b.textContent=='Number').click()"))
+	choose("#verdict", js[string](p, "[...document.querySelectorAll('#verdict option')].at(-1).value"))
+	rows := "[...document.querySelectorAll('.grid-body .grid-row')].map((r)=>r.textContent).join()"
+	before := js[string](p, rows)
+	again()
+	if after := js[string](p, rows); after != before {
+		t.Errorf("the candidates are\n%s, and after a reload\n%s", before, after)
+	}
+	p.show("#/campaigns/" + a.ID + "/genes")
+	p.do(chromedp.Evaluate[chromedp.Void]("document.querySelector('.chip').click()"))
+	choose("#speed-from", "0.9")
+	before = p.text("#selection")
+	again()
+	if after := p.text("#selection"); after != before || !strings.Contains(after, "brushed: speedup, ") {
+		t.Errorf("the selection is %q, and after a reload %q", before, after)
 	}
 }
 
@@ -1318,15 +1381,30 @@ func pictures(t *testing.T, browser chrome) {
 	p.shot("genes")
 }
 
-// testPhone: nothing is wider than a phone.
+// crowded lists what cannot be read or reached: buttons that are cut off, labels over ticks, names over
+// their values.
+const crowded = `[...[...document.querySelectorAll("main button,main a.button,header a,header button")].filter((e)=>e.checkVisibility()&&!e.closest(".grid-box,.skip,.diff")&&e.id!="skip").filter((e)=>{const b=e.getBoundingClientRect();return b.right>innerWidth+1||b.left<-1}),
+...[...document.querySelectorAll("dt")].filter((e)=>e.scrollWidth>e.clientWidth),
+...[...document.querySelectorAll("svg.chart")].filter((c)=>{const l=c.querySelector(".label[transform]")?.getBoundingClientRect();return l&&[...c.querySelectorAll(".tick[text-anchor=end]")].some((t)=>{const b=t.getBoundingClientRect();return b.left<l.right-1&&b.right>l.left&&b.top<l.bottom&&b.bottom>l.top})})
+].map((e)=>(e.getAttribute("aria-label")||e.textContent).slice(0,60)).join(" | ")`
+
+// testPhone: nothing is wider than a phone, and nothing covers or cuts off something else.
 func testPhone(t *testing.T, browser chrome) {
-	s := newSite(t, 0)
+	var child string
+	s := newSite(t, 0, func(path string) { _, _, child = rendered(t, path) })
 	c := s.api().until(s.api().submit(3, 150).ID, api.Finished)
 	p := s.open(browser, false)
 	p.do(chromedp.EmulateViewport(375, 740, chromedp.EmulateMobile))
 	p.show("#/campaigns")
-	for i, hash := range s.every(c) {
+	p.contains("tbody", c.ID)
+	if high := js[float64](p, "document.querySelector('#campaigns tbody tr').getBoundingClientRect().height"); high > 150 {
+		t.Errorf("one campaign of the list is %.0f pixels high", high)
+	}
+	for i, hash := range append(s.every(c), "#/campaigns/softmax-1", "#/candidates/"+child) {
 		p.turn(hash)
+		if list := js[string](p, crowded); list != "" {
+			t.Errorf("%s: %s", hash, list)
+		}
 		if wide := js[int](p, "document.scrollingElement.scrollWidth"); wide > 375 {
 			t.Errorf("%s is %d pixels wide: %s", hash, wide, js[string](p, "[...document.querySelectorAll('main *,header *')].filter((e)=>e.getBoundingClientRect().right>376&&!e.closest('.wide,.grid-box,#nav,.diff,pre')).slice(0,5).map((e)=>e.outerHTML.slice(0,120)).join(' | ')"))
 		}

@@ -148,7 +148,7 @@ const noRoom = "there is no room on the service's disk: free some; campaigns wai
 // failed gives the errors of the packages below their types and statuses.
 func failed(err error) error {
 	var p *problem
-	var field *evotune.FieldError
+	fields := evotune.FieldErrors(err)
 	switch {
 	case err == nil, errors.As(err, &p):
 		return err
@@ -162,8 +162,12 @@ func failed(err error) error {
 		return fail(http.StatusNotFound, api.NoCandidate, err.Error())
 	case errors.Is(err, evotune.ErrUnproven):
 		return fail(http.StatusConflict, api.Unproven, err.Error())
-	case errors.As(err, &field):
-		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error(), api.Detail{Location: field.Field, Message: field.Err.Error()})
+	case len(fields) > 0:
+		var details []api.Detail
+		for _, f := range fields {
+			details = append(details, api.Detail{Location: f.Field, Message: f.Err.Error()})
+		}
+		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error(), details...)
 	case errors.Is(err, evotune.ErrInput):
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error())
 	case errors.Is(err, fs.ErrNotExist):

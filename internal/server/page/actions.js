@@ -21,7 +21,7 @@ export function budgetInputs(prefix, budget = {}) {
   return h("fieldset", { class: "fields", "data-field": "body.budget" }, h("legend", {}, "Budget"),
     h("p", { class: "soft" }, "The limit that is reached first ends the search. An empty field sets none."),
     budgetFields.map(([name, label, unit, hint]) => field(`${prefix}${name}`, `body.budget.${name}`, label, hint,
-      { type: "number", min: 0, step: "any", inputmode: "decimal", value: budget[name] ? String(budget[name] / unit) : "" })));
+      { type: "number", min: 0, step: unit === 1 && hint.startsWith("candidates") ? 1 : "any", inputmode: "decimal", value: budget[name] ? String(budget[name] / unit) : "" })));
 }
 
 // budgetOf reads them.
@@ -34,11 +34,33 @@ export function budgetOf(root, prefix) {
   return out;
 }
 
-// field is a labelled input, where errors about `path` are shown.
+// field is a labelled input, where errors about `path` are shown: names of the field, the first one that of the body.
 export function field(id, path, label, hint, props, tag = "input", ...children) {
   return h("div", { class: "field", "data-field": path }, h("label", { for: id }, label),
     h(tag, { id, name: id, "aria-describedby": `${id}-hint ${id}-error`, ...props }, ...children),
     hint ? h("span", { class: "soft", id: `${id}-hint` }, hint) : null, h("span", { class: "error", id: `${id}-error` }));
+}
+
+// refused says whether inputs of a form have values that they do not take, and tells all of them.
+export function refused(root, rest) {
+  clearErrors(root, rest);
+  const wrong = [...root.querySelectorAll("input,select,textarea")].filter((i) => !i.validity.valid && !i.closest("[hidden]"));
+  for (const input of wrong) {
+    tell(input.closest("[data-field]"), `${input.validationMessage}${/[.!]$/.test(input.validationMessage) ? "" : "."}`);
+  }
+  wrong[0]?.focus();
+  return wrong.length > 0;
+}
+
+// tell puts what is wrong at a field, and gives its first input.
+function tell(at, message) {
+  const place = at?.querySelector(":scope > .error") || at?.querySelector(".error");
+  if (!place) return null;
+  place.textContent = [place.textContent, message].filter(Boolean).join("; ");
+  const input = at.querySelector("input,select,textarea");
+  input?.setAttribute("aria-invalid", "true");
+  for (let box = at.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+  return input;
 }
 
 // showErrors puts what a problem says at the fields that it names, what names none into
@@ -49,21 +71,14 @@ export function showErrors(root, rest, err) {
   const left = [];
   for (const e of err.problem?.errors || []) {
     let path = e.location || "";
-    if (path && !path.startsWith("body")) path = `body.${path}`;
     let at = null;
-    // The field itself, or the smallest group that it is in.
+    // The field itself, or the smallest group that it is in. A job's own fields have the names of flags.
     while (path && !at) {
-      at = root.querySelector(`[data-field="${CSS.escape(path)}"]`);
+      at = root.querySelector(`[data-field~="${CSS.escape(path)}"]`);
       path = path.replace(/(\.|\[)[^.[]*$|^[^.[]*$/, "");
     }
-    const place = at?.querySelector(":scope > .error") || at?.querySelector(".error");
-    if (!place) {
-      left.push(`${e.location ? `${e.location}: ` : ""}${e.message}`);
-      continue;
-    }
-    place.textContent = [place.textContent, e.message].filter(Boolean).join("; ");
-    const input = at.querySelector("input,select,textarea");
-    input?.setAttribute("aria-invalid", "true");
+    const input = tell(at, e.message);
+    if (!input) left.push(`${e.location ? `${e.location}: ` : ""}${e.message}`);
     first ||= input;
   }
   rest.replaceChildren(h("p", {}, err.message), left.length ? h("ul", {}, left.map((t) => h("li", {}, t))) : "");

@@ -6,6 +6,8 @@ import { clearErrors, field, showErrors } from "./actions.js";
 
 export async function admin({ el, signal, again }) {
   el.append(title("Admin"));
+  const newest = get("/v1/audit", signal);
+  newest.catch(() => {}); // it is awaited below
   const tokens = await whole("/v1/tokens", signal);
   const rest = h("div", { class: "problem", role: "alert", tabindex: -1, hidden: true });
   const made = h("div", { role: "status" });
@@ -42,7 +44,7 @@ export async function admin({ el, signal, again }) {
   const more = h("button", { type: "button", hidden: true, onclick: () => load() }, "Older");
   audit.append(box, more);
   async function load() {
-    const page = await get(`/v1/audit${next ? `?cursor=${encodeURIComponent(next)}` : ""}`, signal);
+    const page = await (next ? get(`/v1/audit?cursor=${encodeURIComponent(next)}`, signal) : newest);
     next = page.next;
     for (const a of page.items || []) rows.push([when(a.time), a.token, a.from, a.action, String(a.status), h("span", { class: "mono" }, a.request)]);
     box.replaceChildren(rows.length ? table("Audit", ["Time", "Token", "From", "Action", "Status", "Request"], rows, [4]) : empty("Nothing yet."));

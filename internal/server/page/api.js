@@ -48,13 +48,13 @@ export async function get(path, signal) {
   return (await send("GET", path, { signal })).json();
 }
 
-// patiently asks again for what is still being computed.
+// patiently asks again for what is still being computed, or cannot be had now.
 export async function patiently(path, signal) {
   for (;;) {
     try {
       return await get(path, signal);
     } catch (err) {
-      if (err.status !== 503) throw err;
+      if (!passing(err)) throw err;
       await pause(2000, signal);
     }
   }

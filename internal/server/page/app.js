@@ -75,7 +75,17 @@ async function show() {
     return;
   }
   const [run, args] = found;
-  const ctx = { el, signal: view.abort.signal, args, query: new URLSearchParams(query || ""), on: view.on, again: show };
+  const state = new URLSearchParams(query || "");
+  // keep writes what a view shows, such as its filters, into the address: it can be shared, and
+  // outlives a reload. What is empty is left out.
+  const keep = (values) => {
+    for (const [name, value] of Object.entries(values)) {
+      if (value) state.set(name, value);
+      else state.delete(name);
+    }
+    if (open === view) history.replaceState(null, "", `#${path}${state.size ? `?${state}` : ""}`);
+  };
+  const ctx = { el, signal: view.abort.signal, args, query: state, keep, on: view.on, again: show };
   try {
     await run(ctx);
     failures = 0;

@@ -27,13 +27,15 @@ export async function campaign({ el, signal, args: [id], on }) {
   const records = h("ol", { class: "feed", id: "records", reversed: true });
   const newest = h("ol", { class: "feed", id: "newest" });
   const section = (name, ...what) => h("section", {}, h("h2", {}, name), ...what);
+  const quiet = empty("New results appear here.");
+  const unbeaten = empty("No result yet is the best so far.");
   parts.buttons.className = "buttons";
   el.append(crumbs(["#/campaigns", "Campaigns"]), title(c.id), parts.state, parts.buttons, parts.note, parts.cards,
     h("nav", { class: "tabs", "aria-label": "This campaign" }, h("a", { href: `${here}/candidates` }, "All candidates"), h("a", { href: `${here}/genes` }, "Genes"), h("a", { href: `#/compare?ids=${encodeURIComponent(c.id)}` }, "Compare")),
     h("div", { class: "columns" }, section("Best over evaluations", parts.evaluations), section("Best over time", parts.time)),
     section("Finals", parts.finals),
     h("div", { class: "columns" }, section("Verdicts", parts.funnel), section("Workers", parts.workers, parts.usage)),
-    h("div", { class: "columns" }, section("New bests", records), section("Newest results", newest)),
+    h("div", { class: "columns" }, section("New bests", records, unbeaten), section("Newest results", newest, quiet)),
     h("div", { class: "columns" }, section("Time by stage", parts.phases, parts.stages), section("Budget", parts.budget)),
     section("Roofline", parts.roofline), section("About", parts.about));
 
@@ -59,7 +61,7 @@ export async function campaign({ el, signal, args: [id], on }) {
   // tested is what the finals say of the campaign's best: the test and the interval.
   function tested() {
     const f = summary.finals;
-    if (!f?.vs_baseline || c.measured !== "finals" || f.winner !== c.best || c.backend === "replay") return "";
+    if (!f?.vs_baseline || c.measured !== "finals" || f.winner !== c.best || f.vs_baseline.n1 < 2) return "";
     const e = f.entries.find((e) => e.candidate === f.winner);
     return `${probability(f.vs_baseline)}${e?.lo > 0 ? `, 95%: ${ratio(e.lo)} to ${ratio(e.hi)}` : ""}`;
   }
@@ -128,20 +130,21 @@ export async function campaign({ el, signal, args: [id], on }) {
     parts.finals.parentElement.hidden = !f;
     if (!f) return;
     const test = (what, t) => (t ? h("li", {}, `${what}: `, t.significant ? "" : "~ no difference: ", `time ratio ${figure(t.ratio)}, ${probability(t)}, ${t.n1} and ${t.n2} samples${(t.warnings || []).map((w) => `; ${w}`).join("")}`) : null);
-    const tests = c.backend === "replay" ? [h("li", {}, "Nothing was tested: the times are those that the table has recorded.")]
+    const tests = c.backend === "replay" && !(f.vs_baseline?.n1 > 1) ? [h("li", {}, "Nothing was tested: the times are those that the table has recorded.")]
       : [test("Winner against baseline", f.vs_baseline), test(`Winner against runner-up ${short(f.runner_up)}`, f.vs_runner_up)];
     parts.finals.replaceChildren(
       f.early ? h("p", { class: "problem", id: "finals-early" }, `They ended early: ${f.early}.`) : "",
       f.winner ? "" : h("p", { class: "problem" }, "No finalist survived: there is no winner."),
       table("Finals", ["Candidate", "Verdict", "Time", "Baseline", "Speedup", "95% interval"], f.entries.map((e) => [
         [h("a", { class: "mono", href: `#/candidates/${encodeURIComponent(e.candidate)}` }, short(e.candidate)), e.candidate === f.winner ? " winner" : ""],
-        [badge({ text: e.verdict, kind: verdictKind(e.verdict) }), e.reason ? h("span", { class: "soft" }, ` ${e.reason}`) : ""], time(e.median_ns), time(e.baseline_ns), ratio(e.speedup), e.lo > 0 ? `${ratio(e.lo)} to ${ratio(e.hi)}` : "–"]), [2, 3, 4, 5]),
+        [e.reason?.startsWith("not run") ? "" : badge({ text: e.verdict, kind: verdictKind(e.verdict) }), e.reason ? h("span", { class: "soft" }, ` ${e.reason}`) : ""], time(e.median_ns), time(e.baseline_ns), ratio(e.speedup), e.lo > 0 ? `${ratio(e.lo)} to ${ratio(e.hi)}` : "–"]), [2, 3, 4, 5]),
       h("ul", { class: "plain", id: "finals-tests" }, tests));
   }
 
   function record(candidate, value, note) {
     if ([...records.children].some((li) => li.dataset.id === candidate)) return;
     records.prepend(h("li", { "data-id": candidate }, h("b", {}, reading(value)), " ", h("a", { class: "mono", href: `#/candidates/${encodeURIComponent(candidate)}` }, short(candidate)), " ", h("span", { class: "soft" }, note)));
+    unbeaten.hidden = true;
     while (records.children.length > mostRecords) records.lastChild.remove();
   }
 
@@ -207,6 +210,7 @@ export async function campaign({ el, signal, args: [id], on }) {
         newest.prepend(h("li", { "data-id": e.candidate }, badge({ text: e.verdict, kind: verdictKind(e.verdict), title: e.reason }), " ", e.fitness > 0 ? h("b", {}, reading(1 / e.fitness)) : "", " ",
           h("a", { class: "mono", href: `#/candidates/${encodeURIComponent(e.candidate)}` }, short(e.candidate)), " ", h("span", { class: "soft" }, e.reason || e.operator)));
       }
+      quiet.hidden = newest.children.length > 0;
       while (newest.children.length > mostNewest) newest.lastChild.remove();
       for (const e of waiting.filter((e) => e.record && e.fitness > 0).slice(-mostRecords)) record(e.candidate, 1 / e.fitness, `number ${count(e.index + 1)}`);
       waiting = [];

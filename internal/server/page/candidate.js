@@ -1,7 +1,7 @@
 // One candidate: its checks, raw samples, genes, source and ancestors.
 
 import { badge, cards, confidence, crumbs, duration, empty, facts, figure, h, problem, reading, s, short, speedup, table, time, title } from "./dom.js";
-import { get } from "./api.js";
+import { get, passing } from "./api.js";
 import { samples } from "./charts.js";
 import { compare, hunks } from "./diff.js";
 import { exported, may, verify } from "./actions.js";
@@ -9,7 +9,7 @@ import { verdictKind } from "./campaign.js";
 
 const outcomeKind = { passed: "good", failed: "bad", "not run": "idle" };
 
-export async function candidate({ el, signal, args: [id], on }) {
+export async function candidate({ el, signal, args: [id], query, keep, on }) {
   const path = `/v1/candidates/${encodeURIComponent(id)}`;
   const c = await get(`${path}/evidence`, signal);
   const note = h("div");
@@ -19,11 +19,14 @@ export async function candidate({ el, signal, args: [id], on }) {
     if (c.proven) buttons.append(h("button", { type: "button", id: "export", onclick: async (e) => exported(e.target, note, signal, { ...c, backend: (await get(`/v1/campaigns/${encodeURIComponent(c.campaign)}`, signal)).backend }) }, "Export as a library"));
   }
   const r = c.result || {};
+  // Only what was rendered has a source; the results of recorded tables have none, and nothing tested them.
+  const rendered = r.steps?.some((st) => st.stage === "render");
+  const sure = confidence(rendered ? c : { ...c, backend: "replay" });
   el.append(crumbs(["#/campaigns", "Campaigns"], [`#/campaigns/${encodeURIComponent(c.campaign)}`, c.campaign], [`#/campaigns/${encodeURIComponent(c.campaign)}/candidates`, "candidates"]),
     title(`Candidate ${short(c.candidate)}`),
     h("p", { class: "headline" }, badge({ text: c.verdict, kind: verdictKind(c.verdict) }), " ", r.reason || r.disturbed || "", " ", h("span", { class: "soft" }, `${c.kernel} ${(c.shapes || []).join(" ")}, proposal ${c.index + 1} by ${c.operator}`)),
     buttons, note,
-    cards([["against the baseline", speedup(c)], ["confidence", badge(confidence(c)), confidence(c).title], ["median time", time(c.median_ns)], ["baseline", time(c.baseline_ns)], ["figures are of", { finals: "the finals", again: "a second measurement", search: "the search" }[c.measured] || "–"], ["evaluated in", duration(r.cost_ns)]].concat(r.host ? [["evaluated by the worker", r.host]] : [])));
+    cards([["against the baseline", speedup(c)], ["confidence", badge(sure), sure.title], ["median time", time(c.median_ns)], ["baseline", time(c.baseline_ns)], ["figures are of", { finals: "the finals", again: "a second measurement", search: "the search" }[c.measured] || "–"], ["evaluated in", duration(r.cost_ns)]].concat(r.host ? [["evaluated by the worker", r.host]] : [])));
 
   const section = (name, ...what) => { const it = h("section", {}, h("h2", {}, name), ...what); el.append(it); return it; };
   section("Genes", facts(Object.entries(c.genome || {}).map(([k, v]) => [k, String(v)])));
@@ -51,10 +54,8 @@ export async function candidate({ el, signal, args: [id], on }) {
 
   const source = section("Source");
   const family = section("Lineage");
-  // Only what was rendered has a source; the results of recorded tables have none.
-  const rendered = r.steps?.some((st) => st.stage === "render");
   if (!rendered) source.append(empty("There is no source: nothing was rendered for this result."));
-  await Promise.all([rendered && sources(source, path, c, signal), lineage(family, path, c, signal)]);
+  await Promise.all([rendered && sources(source, path, c, signal, query, keep), lineage(family, path, c, signal)]);
 }
 
 function step(st) {
@@ -68,11 +69,12 @@ function step(st) {
 
 // Source, held against the parent or the baseline.
 
-async function sources(section, path, c, signal) {
+async function sources(section, path, c, signal, query, keep) {
   const parents = c.parent_ids || [];
-  const choose = h("select", { id: "against", onchange: () => load() },
+  const choose = h("select", { id: "against", onchange: () => { keep({ against: choose.value || "nothing" }); load(); } },
     h("option", { value: "baseline" }, "the baseline"), parents.map((p) => h("option", { value: p }, `parent ${short(p)}`)), h("option", { value: "" }, "nothing: the whole source"));
-  choose.value = parents[0] || "baseline";
+  choose.value = query.get("against") === "nothing" ? "" : query.get("against") || parents[0] || "baseline";
+  if (choose.selectedIndex < 0) choose.value = "baseline";
   const box = h("div", { id: "source" });
   section.append(h("div", { class: "tools" }, h("label", { for: "against" }, "Against"), choose), box);
   async function load() {
@@ -117,7 +119,8 @@ async function lineage(section, path, c, signal) {
   try {
     [l, children] = await Promise.all([get(`${path}/lineage`, signal), get(`${path}/children`, signal)]);
   } catch (err) {
-    if (err.name !== "AbortError") section.append(problem(err));
+    if (err.name === "AbortError" || passing(err)) throw err;
+    section.append(problem(err));
     return;
   }
   // Columns: children, the candidate, then each generation of ancestors.

@@ -6,13 +6,13 @@ import { range, scatter } from "./charts.js";
 import { grid } from "./grid.js";
 import { verdictKind } from "./campaign.js";
 
-export async function candidates({ el, signal, args: [id], on }) {
+export async function candidates({ el, signal, args: [id], query, keep, on }) {
   const path = `/v1/campaigns/${encodeURIComponent(id)}`;
   const chart = h("div", { id: "points" });
   const box = h("div");
   const sum = h("p", { class: "soft" });
-  const log = h("input", { type: "checkbox", id: "log", onchange: () => paint() });
-  const only = h("select", { id: "verdict", "aria-label": "Verdict", disabled: true, onchange: () => list() });
+  const log = h("input", { type: "checkbox", id: "log", checked: query.has("log"), onchange: () => { keep({ log: log.checked ? "1" : "" }); paint(); } });
+  const only = h("select", { id: "verdict", "aria-label": "Verdict", disabled: true, onchange: () => { keep({ verdict: p.verdicts[only.value] }); list(); } });
   const legend = h("p", { class: "legend" });
   el.append(crumbs(["#/campaigns", "Campaigns"], [`#/campaigns/${encodeURIComponent(id)}`, id]), title("All candidates"),
     h("div", { class: "tools" }, h("label", { for: "log" }, log, " logarithmic speedup"), only), legend, chart, sum, box);
@@ -48,7 +48,7 @@ export async function candidates({ el, signal, args: [id], on }) {
   const open = (i) => { if (p.candidates[i]) location.hash = `#/candidates/${encodeURIComponent(p.candidates[i])}`; };
   const present = new Map();
   for (const v of p.verdict) present.set(v, (present.get(v) || 0) + 1);
-  only.append(h("option", { value: "-1" }, "all verdicts"), ...[...present].map(([v, k]) => h("option", { value: String(v) }, `${p.verdicts[v]} (${count(k)})`)));
+  only.append(h("option", { value: "-1" }, "all verdicts"), ...[...present].map(([v, k]) => h("option", { value: String(v), selected: p.verdicts[v] === query.get("verdict") }, `${p.verdicts[v]} (${count(k)})`)));
   legend.append(...[["a", "correct"], ["bad", "wrong or broken"], ["idle", "slower, or not the candidate's fault"]].map(([hue, text]) => h("span", {}, h("i", { class: `swatch fill-${hue}` }), text)));
 
   try {
@@ -71,8 +71,10 @@ export async function candidates({ el, signal, args: [id], on }) {
     ...genes.map((g) => ({ name: g.name, width: `minmax(${Math.max(5, g.name.length * 0.62 + 1)}rem,1fr)`, sort: true })),
   ];
   let rows = Uint32Array.from({ length: n }, (_, i) => i);
-  let by = 3;
-  let down = true;
+  // What the table is sorted by, as the address has it: a column's name, after a - for the largest first.
+  let by = columns.findIndex((c) => c.sort && c.name === (query.get("sort") || "").replace(/^-/, ""));
+  let down = by < 0 || query.get("sort").startsWith("-");
+  if (by < 0) by = 3;
   const value = (i) => (by === 0 ? p.index[i] : by === 2 ? p.verdict[i] : by === 3 ? p.speedup[i] : genes[by - 4].at[i]);
   const view = grid({
     label: "Candidates", columns,
@@ -84,6 +86,7 @@ export async function candidates({ el, signal, args: [id], on }) {
     sorted: (column) => {
       down = by === column ? !down : true;
       by = column;
+      keep({ sort: `${down ? "-" : ""}${columns[by].name}` });
       list();
     },
   });

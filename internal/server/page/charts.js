@@ -51,24 +51,35 @@ export function ticks(lo, hi, most, log) {
   return list;
 }
 
-const margin = { left: 56, right: 14, top: 10, bottom: 38 };
+const margin = { right: 14, top: 10, bottom: 38 };
 
-// frame draws the axes of a chart in SVG.
+// wide estimates how wide a text is in a chart, in pixels.
+const wide = (text) => 7 * text.length;
+
+const write = (axis) => axis.format || figure;
+
+// verticals are the ticks of the y-axis, and `left` is the room for them and the axis' label.
+function verticals(y, height) {
+  const list = ticks(y.lo, y.hi, Math.max(2, height / 45), y.log).map((v) => [v, write(y)(v)]);
+  return { list, left: Math.max(56, 28 + Math.max(...list.map(([, text]) => wide(text)))) };
+}
+
+// frame draws the axes of a chart in SVG. It gives their scales, and where the x-axis begins.
 function frame(svg, width, height, x, y) {
-  const X = scale(x.lo, x.hi, margin.left, width - margin.right, x.log);
+  const { list, left } = verticals(y, height);
+  const X = scale(x.lo, x.hi, left, width - margin.right, x.log);
   const Y = scale(y.lo, y.hi, height - margin.bottom, margin.top, y.log);
-  const write = (axis) => axis.format || figure;
-  for (const v of ticks(y.lo, y.hi, Math.max(2, height / 45), y.log)) {
-    svg.append(s("line", { class: "grid", x1: margin.left, x2: width - margin.right, y1: Y(v), y2: Y(v) }),
-      s("text", { class: "tick", x: margin.left - 6, y: Y(v) + 4, "text-anchor": "end" }, write(y)(v)));
+  for (const [v, text] of list) {
+    svg.append(s("line", { class: "grid", x1: left, x2: width - margin.right, y1: Y(v), y2: Y(v) }),
+      s("text", { class: "tick", x: left - 6, y: Y(v) + 4, "text-anchor": "end" }, text));
   }
   for (const v of ticks(x.lo, x.hi, Math.max(2, width / 90), x.log)) {
     svg.append(s("line", { class: "grid", x1: X(v), x2: X(v), y1: margin.top, y2: height - margin.bottom }),
       s("text", { class: "tick", x: X(v), y: height - margin.bottom + 16, "text-anchor": "middle" }, write(x)(v)));
   }
-  svg.append(s("text", { class: "label", x: (margin.left + width - margin.right) / 2, y: height - 4, "text-anchor": "middle" }, x.label),
+  svg.append(s("text", { class: "label", x: (left + width - margin.right) / 2, y: height - 4, "text-anchor": "middle" }, x.label),
     s("text", { class: "label", x: 12, y: (margin.top + height - margin.bottom) / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${(margin.top + height - margin.bottom) / 2})` }, y.label));
-  return [X, Y];
+  return [X, Y, left];
 }
 
 const widthOf = (el) => Math.max(280, Math.floor(el.clientWidth || el.parentElement?.clientWidth || 600));
@@ -100,8 +111,8 @@ export function steps(el, { series, mark, x, y, label }) {
   if (!x.log && x.lo === undefined) xr.lo = 0;
   if (!(xr.hi > xr.lo)) xr.hi = xr.lo + 1;
   const yr = { ...range([...all.map((p) => p[1]), ...(y.rule ? [y.rule] : []), ...(mark ? [mark.y, mark.lo || mark.y, mark.hi || mark.y] : [])], y.log), ...y };
-  const [X, Y] = frame(svg, width, height, xr, yr);
-  if (y.rule) svg.append(s("line", { class: "rule", x1: margin.left, x2: width - margin.right, y1: Y(y.rule), y2: Y(y.rule) }, s("title", {}, y.ruleTitle || "")));
+  const [X, Y, left] = frame(svg, width, height, xr, yr);
+  if (y.rule) svg.append(s("line", { class: "rule", x1: left, x2: width - margin.right, y1: Y(y.rule), y2: Y(y.rule) }, s("title", {}, y.ruleTitle || "")));
   series.forEach((line, i) => {
     if (!line.points.length) return;
     let d = "";
@@ -140,14 +151,14 @@ export function samples(el, { candidate, baseline, medians, label, format, floor
   const height = 170;
   const svg = s("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label });
   const y = { ...range([...candidate, ...baseline], false, 0.1), label: "time per launch", format };
-  const [X, Y] = frame(svg, width, height, { lo: 0, hi: Math.max(candidate.length, baseline.length, 1) + 1, label: "sample", format: (v) => (Number.isInteger(v) ? String(v) : "") }, y);
+  const [X, Y, left] = frame(svg, width, height, { lo: 0, hi: Math.max(candidate.length, baseline.length, 1) + 1, label: "sample", format: (v) => (Number.isInteger(v) ? String(v) : "") }, y);
   [[baseline, "idle", medians[1]], [candidate, "a", medians[0]]].forEach(([list, hue, median]) => {
     let d = "";
     list.forEach((v, i) => { d += `M${X(i + 1)} ${Y(v)}h.01`; });
     svg.append(s("path", { class: `dots stroke-${hue}`, d }));
-    if (median > 0) svg.append(s("line", { class: `median stroke-${hue}`, x1: margin.left, x2: width - margin.right, y1: Y(median), y2: Y(median) }));
+    if (median > 0) svg.append(s("line", { class: `median stroke-${hue}`, x1: left, x2: width - margin.right, y1: Y(median), y2: Y(median) }));
   });
-  if (floor > y.lo && floor < y.hi) svg.append(s("line", { class: "rule", x1: margin.left, x2: width - margin.right, y1: Y(floor), y2: Y(floor) }));
+  if (floor > y.lo && floor < y.hi) svg.append(s("line", { class: "rule", x1: left, x2: width - margin.right, y1: Y(floor), y2: Y(floor) }));
   el.replaceChildren(svg);
 }
 
@@ -169,26 +180,27 @@ export function scatter(el, { n, x, y, hueOf, order, xAxis, yAxis, label, pick, 
   const width = widthOf(el);
   const height = Math.min(380, Math.max(240, width * 0.45));
   const [c, g] = canvas(el, width, height, label);
-  const X = scale(xAxis.lo, xAxis.hi, margin.left, width - margin.right, xAxis.log);
+  const { list, left } = verticals(yAxis, height);
+  const X = scale(xAxis.lo, xAxis.hi, left, width - margin.right, xAxis.log);
   const Y = scale(yAxis.lo, yAxis.hi, height - margin.bottom, margin.top, yAxis.log);
   g.font = "12px system-ui, sans-serif";
   g.strokeStyle = color("grid");
   g.fillStyle = color("soft");
   g.beginPath();
   g.textAlign = "right";
-  for (const v of ticks(yAxis.lo, yAxis.hi, height / 45, yAxis.log)) {
-    g.moveTo(margin.left, Y(v));
+  for (const [v, text] of list) {
+    g.moveTo(left, Y(v));
     g.lineTo(width - margin.right, Y(v));
-    g.fillText((yAxis.format || figure)(v), margin.left - 6, Y(v) + 4);
+    g.fillText(text, left - 6, Y(v) + 4);
   }
   g.textAlign = "center";
   for (const v of ticks(xAxis.lo, xAxis.hi, width / 90, xAxis.log)) {
     g.moveTo(X(v), margin.top);
     g.lineTo(X(v), height - margin.bottom);
-    g.fillText((xAxis.format || figure)(v), X(v), height - margin.bottom + 16);
+    g.fillText(write(xAxis)(v), X(v), height - margin.bottom + 16);
   }
   g.stroke();
-  g.fillText(xAxis.label, (margin.left + width - margin.right) / 2, height - 4);
+  g.fillText(xAxis.label, (left + width - margin.right) / 2, height - 4);
   g.save();
   g.translate(12, (margin.top + height - margin.bottom) / 2);
   g.rotate(-Math.PI / 2);
@@ -241,11 +253,13 @@ export function roofline(el, { roofs, points, label }) {
   const ceilings = roofs.flatMap((r) => [r.compute, r.memory * xr.lo]);
   const yr = { lo: Math.min(...ceilings, ...points.map((p) => p.y)) / 2, hi: Math.max(...roofs.map((r) => r.compute)) * 3, log: true, label: "operations per second", format: (v) => `${v >= 1e12 ? figure(v / 1e12) + " T" : v >= 1e9 ? figure(v / 1e9) + " G" : figure(v / 1e6) + " M"}` };
   const [X, Y] = frame(svg, width, height, xr, yr);
+  let above = -Infinity; // where the name before is: the highest roof comes first
   roofs.forEach((r, i) => {
     const knee = r.compute / r.memory;
     const hue = hues[i % hues.length];
+    above = Math.max(above + 13, Y(r.compute) - 6);
     svg.append(s("path", { class: `line stroke-${hue}`, d: `M${X(xr.lo)} ${Y(r.memory * xr.lo)}L${X(knee)} ${Y(r.compute)}H${X(xr.hi)}` }, s("title", {}, r.name)),
-      s("text", { class: "tick", x: width - margin.right - 4, y: Y(r.compute) - 6, "text-anchor": "end" }, r.name));
+      s("text", { class: "tick", x: width - margin.right - 4, y: above, "text-anchor": "end" }, r.name));
   });
   for (const p of points) {
     svg.append(s(p.href ? "a" : "g", { href: p.href, "aria-label": p.title }, s("circle", { class: p.href ? "roof-point" : "roof-base", cx: X(p.x), cy: Y(p.y), r: 5 }, s("title", {}, p.title))));

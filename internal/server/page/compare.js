@@ -1,14 +1,15 @@
 // Campaigns held against each other over equal device seconds.
 
-import { count, duration, empty, figure, h, ratio, reading, short, table, title } from "./dom.js";
+import { count, duration, empty, figure, h, problem, ratio, reading, short, table, title } from "./dom.js";
 import { get, whole } from "./api.js";
 import { hues, steps } from "./charts.js";
 
-const most = hues.length;
+// mostCompared is how many campaigns are compared at once: each has a color.
+export const mostCompared = hues.length;
 
-export async function compare({ el, signal, query, on }) {
+export async function compare({ el, signal, query, keep, on }) {
   const all = (await whole("/v1/campaigns?limit=1000", signal)).filter((c) => c.evaluated > 0);
-  let ids = (query.get("ids") || "").split(",").filter((id) => all.some((c) => c.id === id)).slice(0, most);
+  let ids = (query.get("ids") || "").split(",").filter((id) => all.some((c) => c.id === id)).slice(0, mostCompared);
   const known = new Map();
   let apart = [];
   el.append(title("Compare"), h("p", { class: "soft" }, "The best that each campaign had found after the same time on its device. Seconds in which a campaign waited or was paused do not count."));
@@ -16,9 +17,9 @@ export async function compare({ el, signal, query, on }) {
     el.append(empty("No campaign has results yet."));
     return;
   }
-  const search = h("input", { type: "search", id: "find", placeholder: "Kernel, device or ID", "aria-label": "Search", oninput: () => choose() });
-  const boxes = h("div", { class: "checks", role: "group", "aria-label": `Campaigns, at most ${most}` });
-  const log = h("input", { type: "checkbox", id: "log-time", onchange: () => draw() });
+  const search = h("input", { type: "search", id: "find", placeholder: "Kernel, device or ID", "aria-label": "Search", value: query.get("find") || "", oninput: () => { keep({ find: search.value.trim() }); choose(); } });
+  const boxes = h("div", { class: "checks", role: "group", "aria-label": `Campaigns, at most ${mostCompared}` });
+  const log = h("input", { type: "checkbox", id: "log-time", checked: query.has("log"), onchange: () => { keep({ log: log.checked ? "1" : "" }); draw(); } });
   const chart = h("div", { id: "compare-chart" });
   const legend = h("p", { class: "legend" });
   const below = h("div");
@@ -27,11 +28,11 @@ export async function compare({ el, signal, query, on }) {
   function choose() {
     const text = search.value.toLowerCase();
     const list = all.filter((c) => ids.includes(c.id) || `${c.id} ${c.kernel} ${c.device}`.toLowerCase().includes(text)).slice(0, 60);
-    boxes.replaceChildren(...list.map((c, i) => h("label", { for: `pick-${i}` }, h("input", { type: "checkbox", id: `pick-${i}`, checked: ids.includes(c.id), onchange: (e) => {
-      ids = e.target.checked ? [...ids, c.id].slice(-most) : ids.filter((id) => id !== c.id);
-      history.replaceState(null, "", `#/compare?ids=${ids.map(encodeURIComponent).join(",")}`);
-      if (e.target.checked && ids.length === most) choose();
-      load();
+    boxes.replaceChildren(...list.length ? [] : [empty("No campaign is like this.")], ...list.map((c, i) => h("label", { for: `pick-${i}` }, h("input", { type: "checkbox", id: `pick-${i}`, checked: ids.includes(c.id), onchange: (e) => {
+      ids = e.target.checked ? [...ids, c.id].slice(-mostCompared) : ids.filter((id) => id !== c.id);
+      keep({ ids: ids.join(",") });
+      if (e.target.checked && ids.length === mostCompared) choose();
+      load().catch((err) => { if (err.name !== "AbortError") below.replaceChildren(problem(err, load)); });
     } }), ` ${c.id} `, h("span", { class: "soft" }, `${c.kernel} on ${c.device || c.backend}, ${count(c.evaluated)} evaluations`))));
   }
 
@@ -40,6 +41,7 @@ export async function compare({ el, signal, query, on }) {
       const [s, c] = await Promise.all([get(`/v1/campaigns/${encodeURIComponent(id)}/summary`, signal), get(`/v1/campaigns/${encodeURIComponent(id)}`, signal)]);
       known.set(id, { best: s.best || [], spent: s.device_ns, c });
     }));
+    draw();
     // Whether speedups of two campaigns are of the same thing is the service's to say.
     const pairs = ids.slice(1).map((id) => get(`/v1/campaigns/${encodeURIComponent(ids[0])}/compare?with=${encodeURIComponent(id)}`, signal));
     apart = (await Promise.all(pairs)).flatMap((a) => (a.not_comparable || []).map((why) => `${a.a.campaign} and ${a.b.campaign}: ${why}`));

@@ -1,34 +1,27 @@
 // The devices, what they are measured to be able to do, and how near the best kernels are.
 
 import { count, empty, facts, figure, h, problem, rate, table, time, title } from "./dom.js";
-import { get, whole } from "./api.js";
+import { get, passing, whole } from "./api.js";
 import { roofline } from "./charts.js";
 
 // A peak's name says its pipe, and for CPUs for how many threads it was measured.
-const unitOf = (name) => (name === "memory" || name === "llc" || name.startsWith("l2") ? "B/s" : name.includes("clock") ? "Hz" : "op/s");
+const unitOf = (name) => (/^(memory|llc|l2|copy|read|write)\b/.test(name) ? "B/s" : name.includes("clock") ? "Hz" : "op/s");
 
 export async function devices({ el, signal, on, again }) {
   el.append(title("Devices"));
-  const list = await whole("/v1/devices", signal);
+  const [list, board] = await Promise.all([whole("/v1/devices", signal), whole("/v1/leaderboard", signal)]);
   if (!list.length) el.append(empty("This service has no devices. Those of workers on other machines are in the ", h("a", { href: "#/fleet" }, "fleet"), "."));
-  let board = [];
-  try {
-    board = await whole("/v1/leaderboard", signal);
-  } catch (err) {
-    if (err.name === "AbortError") throw err;
-  }
   // The work of a kernel is known by the campaigns of its best.
   const rooflines = new Map();
   const real = new Set(list.filter((d) => d.backend !== "replay").map((d) => d.fingerprint));
-  for (const row of board.filter((row) => real.has(row.device)).slice(0, 100)) {
-    if (rooflines.has(row.campaign) || rooflines.size >= 24) continue;
+  const kernels = new Map(board.filter((row) => real.has(row.device)).slice(0, 100).map((row) => [row.campaign, row.kernel]));
+  await Promise.all([...kernels].slice(0, 24).map(async ([campaign, kernel]) => {
     try {
-      rooflines.set(row.campaign, { ...(await get(`/v1/campaigns/${encodeURIComponent(row.campaign)}/roofline`, signal)), kernel: row.kernel });
+      rooflines.set(campaign, { ...(await get(`/v1/campaigns/${encodeURIComponent(campaign)}/roofline`, signal)), kernel });
     } catch (err) {
-      if (err.name === "AbortError") throw err; // a kernel that is gone has no work to tell
-      rooflines.set(row.campaign, { points: [] });
+      if (err.name === "AbortError" || passing(err)) throw err; // a kernel that is gone has no work to tell
     }
-  }
+  }));
   const redraw = [];
   for (const d of list) {
     const peaks = Object.entries(d.peaks || {});

@@ -69,6 +69,13 @@ export function duration(ns) {
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
 
+// age writes milliseconds in one unit.
+export function age(ms) {
+  const s = Math.max(0, ms) / 1000;
+  const [size, unit] = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]].find(([size]) => s >= 2 * size) || [1, "s"];
+  return `${Math.floor(s / size)} ${unit}`;
+}
+
 // rate writes a figure per second with a prefix: 4.8 TB/s.
 export function rate(v, unit) {
   if (!(v > 0)) return "–";
@@ -109,8 +116,8 @@ export const interval = (e) => `${ratio(e.speedup)}${e.lo > 0 ? ` (95%: ${ratio(
 // search the best are also the luckiest.
 export function confidence(c) {
   if (!(c.speedup > 0)) return { text: "–", kind: "", title: "nothing correct yet" };
-  if (c.backend === "replay") return { text: "recorded", kind: "idle", title: "the time that a table has recorded: nothing was tested" };
   if (c.significant) return { text: "significant", kind: "good", title: "finals found it to be faster than the baseline by more than noise" };
+  if (c.backend === "replay") return { text: "recorded", kind: "idle", title: "the time that a table has recorded: nothing was tested" };
   if (c.measured === "finals") return { text: "not significant", kind: "idle", title: "finals found no difference from the baseline beyond noise" };
   return { text: "~ unproven", kind: "idle", title: "measured by the search alone: finals have not compared it" };
 }
@@ -123,14 +130,43 @@ export const badge = ({ text, kind, title }) => h("span", { class: `badge ${kind
 const stateKind = { finished: "good", failed: "bad", cancelled: "idle", paused: "idle", queued: "idle", preparing: "live", searching: "live", finals: "live" };
 export const stateBadge = (state) => h("span", { class: `badge state ${stateKind[state] || ""}`, "data-state": state }, state);
 
-// table makes a small table. Cells are nodes or text; numeric ones are named by position.
-export function table(caption, heads, rows, numeric = []) {
+// table makes a small table. Cells are nodes or text; numeric ones are named by position. On a
+// phone each row flows: its cells come with the names of their columns.
+export function table(caption, heads, rows, numeric = [], sort = null) {
   const side = (i) => (numeric.includes(i) ? "num" : undefined);
   return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption },
-    h("table", {}, h("caption", { class: "visually-hidden" }, caption),
-      h("thead", {}, h("tr", {}, heads.map((t, i) => h("th", { scope: "col", class: side(i) }, t)))),
-      h("tbody", {}, rows.map((r) => (r instanceof Node ? r : h("tr", {}, r.map((c, i) => h("td", { class: side(i) }, c))))))));
+    h("table", { class: "stack" }, h("caption", { class: "visually-hidden" }, caption),
+      h("thead", {}, h("tr", {}, heads.map((t, i) => h("th", { scope: "col", class: side(i), "aria-sort": sort?.by === t ? sort.order : undefined },
+        sort?.by !== undefined && t ? h("button", { type: "button", class: "head", onclick: () => sort.to(t) }, t) : t)))),
+      h("tbody", {}, rows.map((r) => h("tr", {}, r.map((c, i) => h("td", { "data-name": heads[i], class: cellClass(c, side(i)) }, c)))))));
 }
+
+// order makes what a sorted table needs: columns by their names, each with the value that it is sorted
+// by, and which one it is now ("-NAME" for the largest first), as the address has it.
+export function order(values, now, changed) {
+  const known = (now || "").replace(/^-/, "") in values;
+  const it = {
+    by: known ? now.replace(/^-/, "") : "",
+    down: known && now.startsWith("-"),
+    get order() { return it.down ? "descending" : "ascending"; },
+    to(name) {
+      if (!(name in values)) return;
+      it.down = it.by === name ? !it.down : typeof values[name]({}) !== "string"; // numbers begin with the largest
+      it.by = name;
+      changed(`${it.down ? "-" : ""}${name}`);
+    },
+    sorted(list) {
+      if (!it.by) return list;
+      const of = values[it.by];
+      const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b) : a - b);
+      return [...list].sort((a, b) => (it.down ? compare(of(b), of(a)) : compare(of(a), of(b))));
+    },
+  };
+  return it;
+}
+
+// cellClass is that of a cell: one that says nothing is left out on a phone.
+export const cellClass = (content, side) => [side, content === "" || content === "–" || content === null || content === undefined ? "none" : ""].filter(Boolean).join(" ") || undefined;
 
 // facts makes a list of names and what they are; what is empty is left out.
 export const facts = (pairs) => h("dl", {}, pairs.filter(([, v]) => v !== undefined && v !== null && v !== "").map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v))));

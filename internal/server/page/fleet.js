@@ -9,20 +9,21 @@ const kinds = { idle: "idle", opening: "live", evaluating: "good", drained: "idl
 const doings = { again: "again, to compare hosts", check: "the reference candidate", finals: "finals" };
 const heads = ["Worker", "State", "Device", "Campaign", "Evaluates now", "Reference", "Evaluated", "Failed", "Lost", "Late", "Compared", "Disagreed", "Last heard", ""];
 
-export async function fleet({ el, signal, on }) {
+export async function fleet({ el, signal, query, keep, on }) {
   const totals = h("div", { id: "fleet-totals" });
   const note = h("div");
-  const search = h("input", { id: "fleet-search", type: "search", placeholder: "Worker, device, state or campaign", "aria-label": "Search", oninput: () => draw() });
+  const search = h("input", { id: "fleet-search", type: "search", placeholder: "Worker, device, state or campaign", "aria-label": "Search", value: query.get("find") || "", oninput: () => { keep({ find: search.value.trim() }); draw(); } });
   const body = h("tbody");
   const box = h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Workers" }, h("table", { class: "stack", id: "hosts" }, h("caption", { class: "visually-hidden" }, "Workers"),
     h("thead", {}, h("tr", {}, heads.map((t, i) => h("th", { scope: "col", class: numeric(i) }, t || h("span", { class: "visually-hidden" }, "Actions"))))), body));
   const more = h("button", { type: "button", hidden: true, onclick: () => { most += 200; draw(); } }, "Show more");
   const none = empty("No worker is enrolled. Start the service with ", h("code", {}, "tune serve --fleet ADDRESS"), ", and on each machine ",
     h("code", {}, "tune worker --server URL --token-file FILE"), ", with a token of the scope worker", may("admin") ? [": ", h("a", { href: "#/admin" }, "make one")] : "", ".");
+  const unlike = empty("No worker is like this.");
   const tools = h("div", { class: "tools" }, search);
   const waiting = h("section", { id: "fleet-waiting" });
   const refused = h("section", { id: "fleet-refused" });
-  el.append(title("Fleet"), totals, tools, note, box, more, none, waiting, refused);
+  el.append(title("Fleet"), totals, tools, note, box, more, none, unlike, waiting, refused);
   const rows = new Map();
   let state = { hosts: [] };
   let most = 200;
@@ -55,7 +56,7 @@ export async function fleet({ el, signal, on }) {
       const drain = h("button", { type: "button", "data-act": "drain", onclick: () => drained(x.name, path) }, "Drain");
       const go = h("button", { type: "button", "data-act": "go", onclick: () => act(() => post(`${path}/drain`, {}), `${x.name} may go on.`) }, "Let go on");
       const expel = h("button", { type: "button", class: "danger", "data-act": "expel", onclick: () => expelled(x.name, path) }, "Expel");
-      const cells = heads.map((name, i) => h("td", { "data-name": name || "Actions", class: numeric(i) }));
+      const cells = heads.map((name, i) => h("td", { "data-name": name, class: numeric(i) }));
       cells[4].append(h("div", {}, doing, idle));
       cells[13].append(may("admin") ? h("div", { class: "buttons" }, drain, go, expel) : "");
       r = { tr: h("tr", { "data-worker": x.name }, cells), cells, doing, summary, list, idle, drain, go, said: [] };
@@ -112,7 +113,9 @@ export async function fleet({ el, signal, on }) {
     if (list.length !== body.children.length || list.some((tr, i) => body.children[i] !== tr)) body.replaceChildren(...list);
     more.hidden = found.length <= most;
     none.hidden = hosts.length > 0;
-    box.hidden = tools.hidden = !hosts.length;
+    unlike.hidden = !hosts.length || found.length > 0;
+    box.hidden = !found.length;
+    tools.hidden = !hosts.length;
     const sum = (f) => hosts.reduce((n, x) => n + f(x), 0);
     const waits = Object.entries(state.waiting || {}).sort();
     totals.replaceChildren(...(hosts.length ? [cards([["workers", count(sum((x) => x.state !== "lost"))], ["evaluate now", count(sum((x) => x.state === "evaluating" && x.doing?.length > 0))],

@@ -8,7 +8,7 @@ import { grid } from "./grid.js";
 // mostShares are shown at once.
 const mostShares = 6;
 
-export async function genes({ el, signal, args: [id], on }) {
+export async function genes({ el, signal, args: [id], query, keep, on }) {
   const path = `/v1/campaigns/${encodeURIComponent(id)}`;
   el.append(crumbs(["#/campaigns", "Campaigns"], [`#/campaigns/${encodeURIComponent(id)}`, id]), title("Genes"));
   const shares = h("div", { id: "importance" }, h("p", { class: "soft" }, "Fitting …"));
@@ -20,7 +20,7 @@ export async function genes({ el, signal, args: [id], on }) {
     shares.replaceChildren(empty("No results yet."));
     return;
   }
-  const view = parallel(axes, p);
+  const view = parallel(axes, p, query, keep);
   on.paint = view.paint;
   importance(shares, path, signal, view.order).catch((err) => {
     if (err.name !== "AbortError") shares.replaceChildren(err.status >= 400 && err.status < 500 ? empty(err.message) : problem(err));
@@ -45,18 +45,19 @@ async function importance(el, path, signal, order) {
   order(list.map((g) => g.gene));
 }
 
+const kinds = ["even", "linear", "logarithmic"];
 const bins = 60;
 const finest = 120; // lines of the best of a selection
 
 // parallel draws candidates as lines over the axes of their genes. However many there are,
 // what is drawn is bounded: between two axes one ribbon for each pair of values, as dark as it
 // has candidates, and on top the best of the selection, one line each.
-function parallel(el, p) {
+function parallel(el, p, query, keep) {
   const n = p.candidates.length;
   const values = p.speedup.filter((v) => v > 0);
   const r = range(values, false, 0);
-  let log = false;
-  let kind = "even";
+  let log = query.has("log");
+  let kind = kinds.includes(query.get("scale")) ? query.get("scale") : "even";
   let chosen = new Uint32Array(0);
   // Each axis has one position (0 to 1, upwards) for each of its values; speedups are cut in bins.
   const speed = { name: "speedup", brush: null };
@@ -79,16 +80,26 @@ function parallel(el, p) {
   const stage = h("div", { class: "wide", id: "parallel-stage" });
   const sum = h("p", { id: "selection", role: "status", "aria-live": "polite" });
   const chips = h("div", { id: "chips" });
-  const kindOf = h("select", { id: "axis-scale", onchange: () => { kind = kindOf.value; axesOf(); paint(); } }, ["even", "linear", "logarithmic"].map((t) => h("option", { value: t }, t)));
-  const logOf = h("input", { type: "checkbox", id: "log-speedup", onchange: () => { log = logOf.checked; for (const a of axes()) if (a === speed) a.brush = null; axesOf(); select(); } });
+  const kindOf = h("select", { id: "axis-scale", onchange: () => { kind = kindOf.value; keep({ scale: kind === "even" ? "" : kind }); axesOf(); paint(); } }, kinds.map((t) => h("option", { value: t, selected: t === kind }, t)));
+  const logOf = h("input", { type: "checkbox", id: "log-speedup", checked: log, onchange: () => { log = logOf.checked; keep({ log: log ? "1" : "" }); for (const a of axes()) if (a === speed) a.brush = null; axesOf(); select(); } });
   const clear = h("button", { type: "button", id: "clear", onclick: () => { for (const a of axes()) a.brush = null; from.value = to.value = ""; select(); say("All candidates"); } }, "Clear the brushes");
-  const from = h("input", { type: "number", min: 0, step: "any", id: "speed-from", onchange: () => typed() });
-  const to = h("input", { type: "number", min: 0, step: "any", id: "speed-to", onchange: () => typed() });
-  const typed = () => {
+  const from = h("input", { type: "number", min: 0, step: "any", id: "speed-from", value: query.get("from") || "", onchange: () => typed() });
+  const to = h("input", { type: "number", min: 0, step: "any", id: "speed-to", value: query.get("to") || "", onchange: () => typed() });
+  // Brushes of genes, as the address has them: VALUE,VALUE for each gene, and the speedups that were typed.
+  const brushes = () => {
+    const now = Object.fromEntries(genesOf.map((a) => [`gene.${a.name}`, a.brush ? [...a.brush].map((k) => encodeURIComponent(a.values[k])).join() : ""]));
+    keep({ ...now, from: from.value, to: to.value });
+  };
+  for (const a of genesOf) {
+    const wanted = (query.get(`gene.${a.name}`) || "").split(",");
+    const set = new Set([...a.values.keys()].filter((k) => wanted.includes(encodeURIComponent(a.values[k]))));
+    a.brush = set.size ? set : null;
+  }
+  const typed = (told = true) => {
     const lo = from.value === "" ? r.lo : Number(from.value);
     const hi = to.value === "" ? r.hi : Number(to.value);
     speed.brush = from.value === "" && to.value === "" ? null : new Set([...speed.pos.keys()].filter((i) => i >= Math.floor(speed.cut(lo) * bins) && i < Math.max(Math.ceil(speed.cut(hi) * bins), Math.floor(speed.cut(lo) * bins) + 1)));
-    select();
+    if (told) select();
   };
   const view = grid({
     label: "Selected candidates", rows: 10,
@@ -104,6 +115,7 @@ function parallel(el, p) {
     stage, sum, h("details", { id: "brushes" }, h("summary", {}, "Choose values"), chips), view.el);
 
   function select() {
+    brushes();
     const brushed = axes().filter((a) => a.brush);
     const keep = [];
     for (let i = 0; i < n; i++) {
@@ -211,7 +223,8 @@ function parallel(el, p) {
       }
       g.fillStyle = color("ink");
       g.textAlign = "center";
-      g.fillText(a.name, place[k], k % 2 ? 28 : 13); // neighbors do not touch
+      const gap = place.length > 1 ? place[1] - place[0] : width;
+      g.fillText(cut(g, a.name, 2 * gap - 10), place[k], k % 2 ? 28 : 13); // neighbors do not touch
       const labels = a === speed ? [0, 0.5, 1].map((q) => [low - q * (low - top), ratioAt(q)]) : a.values.map((v, i) => [y(a, i), String(v)]);
       let last = Infinity;
       for (const [py, text] of labels) {
@@ -219,10 +232,11 @@ function parallel(el, p) {
         last = py;
         g.textAlign = "right";
         const px = place[k] - 7;
+        const room = cut(g, text, k ? gap - 16 : place[0] - 8);
         g.lineWidth = 3;
         g.strokeStyle = color("paper");
-        g.strokeText(text, px, py + 4);
-        g.fillText(text, px, py + 4);
+        g.strokeText(room, px, py + 4);
+        g.fillText(room, px, py + 4);
       }
     });
     c.id = "parallel-canvas";
@@ -262,6 +276,7 @@ function parallel(el, p) {
     });
   }
 
+  typed(false);
   choose();
   select();
   return {
@@ -275,6 +290,14 @@ function parallel(el, p) {
       select();
     },
   };
+}
+
+// cut shortens a text to what fits into some pixels.
+function cut(g, text, room) {
+  if (g.measureText(text).width <= room) return text;
+  let n = text.length - 1;
+  while (n > 1 && g.measureText(`${text.slice(0, n)}…`).width > room) n--;
+  return `${text.slice(0, n)}…`;
 }
 
 const numeric = (values) => values.every((v) => typeof v === "number");

@@ -1,48 +1,61 @@
 // A form that submits a campaign, made from the kernel's definition.
 
-import { count, empty, figure, h, say, table, title } from "./dom.js";
+import { count, empty, figure, h, problem, say, table, title } from "./dom.js";
 import { get, post, whole } from "./api.js";
-import { budgetInputs, budgetOf, clearErrors, field, may, showErrors } from "./actions.js";
+import { budgetInputs, budgetOf, clearErrors, field, may, refused, showErrors } from "./actions.js";
 
 const recorded = "\u0000recorded";
 
-export async function submit({ el, signal, query }) {
+export async function submit({ el, signal, query, keep }) {
   el.append(title("Submit a campaign"));
   if (!may("runner")) {
     el.append(empty("Your token may look and not submit: that needs the scope runner."));
     return;
   }
-  const list = await whole("/v1/kernels", signal);
-  const devices = await whole("/v1/devices", signal);
+  const [list, devices, all] = await Promise.all([whole("/v1/kernels", signal), whole("/v1/devices", signal), get("/v1/fleet", signal)]);
   // Of the fleet, one entry for each kind of device that workers have.
-  const hosts = ((await get("/v1/fleet", signal)).hosts || []).filter((x) => x.state !== "lost");
+  const hosts = (all.hosts || []).filter((x) => x.state !== "lost");
+  // What neither a device of the service nor a worker can run is not offered.
+  const able = new Set([...devices.map((d) => d.backend), ...hosts.map((x) => x.backend)]);
+  const runs = (k) => !k.backends?.length || k.backends.some((b) => able.has(b));
   const kinds = [...new Map(hosts.filter((x) => x.backend !== "replay").map((x) => [x.device.fingerprint, x])).values()];
   const workers = (n) => (n === 1 ? "1 worker" : `${count(n)} workers`);
   const rest = h("div", { id: "form-error", class: "problem", role: "alert", tabindex: -1, hidden: true });
   const made = h("div", { id: "of-kernel" });
-  const kernel = h("select", { id: "kernel", name: "kernel", "aria-describedby": "kernel-hint kernel-error", onchange: () => load() },
-    list.map((k) => h("option", { value: k.name }, k.name)), h("option", { value: recorded }, "a recorded table"));
+  const kernel = h("select", { id: "kernel", name: "kernel", "aria-describedby": "kernel-hint kernel-error", onchange: () => changed() },
+    list.map((k) => h("option", { value: k.name, disabled: !runs(k) }, runs(k) ? k.name : `${k.name} (needs ${k.backends.join(" or ")})`)), h("option", { value: recorded }, "a recorded table"));
   const button = h("button", { type: "submit", class: "primary", id: "submit" }, "Submit");
   // A key for each form: sending it twice submits one campaign.
   let key = crypto.randomUUID?.() || String(Math.random());
   const form = h("form", { class: "submit", novalidate: true, onsubmit: send },
     h("div", { class: "field", "data-field": "body.kernel" }, h("label", { for: "kernel" }, "Kernel"), kernel, h("span", { class: "soft", id: "kernel-hint" }), h("span", { class: "error", id: "kernel-error" })),
-    made, budgetInputs("budget-", { seconds: 180 }),
+    made, budgetInputs("budget-", { seconds: 120 }),
     h("details", {}, h("summary", {}, "Search, seed and priority"), h("div", { class: "fields" },
       field("strategy", "body.strategy", "Strategy", "empty: evolution", { type: "text", placeholder: "evolution", autocomplete: "off" }),
       field("seed", "body.seed", "Seed", "fixes the path of the search", { type: "number", step: 1, placeholder: "1" }),
-      field("window", "body.window", "Window", "proposals in flight", { type: "number", min: 0, step: 1, placeholder: "default" }),
-      field("finalists", "body.finalists", "Finalists", "measured again at the end; -1: no finals", { type: "number", min: -1, step: 1, placeholder: "default" }),
+      field("window", "body.window window", "Window", "proposals in flight", { type: "number", min: 0, step: 1, placeholder: "default" }),
+      field("finalists", "body.finalists finalists", "Finalists", "measured again at the end; -1: no finals", { type: "number", min: -1, step: 1, placeholder: "default" }),
       field("sanitize", "body.sanitize", "Sanitized", "contenders: slow candidates are timed unsanitized, and never win", {}, "select", h("option", { value: "" }, "all"), h("option", { value: "contenders" }, "contenders")),
-      field("warm_start", "body.warm_start", "Warm start", "begin with so many earlier winners; -1: none", { type: "number", min: -1, step: 1, placeholder: "default" }),
+      field("warm_start", "body.warm_start warm-start", "Warm start", "begin with so many earlier winners; -1: none", { type: "number", min: -1, step: 1, placeholder: "default" }),
       field("priority", "body.priority", "Priority", "the larger is run first", { type: "number", min: -100, max: 100, step: 1, placeholder: "0" }),
       field("sweep", "body.sweep", "Sweep", "measure every genome, or a sample", { type: "checkbox" }))),
     rest, h("div", { class: "buttons" }, button));
   el.append(form);
   form.querySelector("details").addEventListener("invalid", (e) => { e.currentTarget.open = true; }, true);
   const wanted = query.get("kernel");
-  if (wanted && list.some((k) => k.name === wanted)) kernel.value = wanted;
+  const first = list.find((k) => k.name === wanted && runs(k)) || list.find(runs);
+  kernel.value = first ? first.name : recorded;
   await load();
+
+  // Another kernel is in the address, and what fails in passing is asked for again.
+  async function changed() {
+    keep({ kernel: kernel.value === recorded ? "" : kernel.value });
+    try {
+      await load();
+    } catch (err) {
+      if (err.name !== "AbortError") made.replaceChildren(problem(err, changed));
+    }
+  }
 
   function checks(legend, path, name, all, on, note, backends = () => null) {
     return h("fieldset", { class: "field", "data-field": path }, h("legend", {}, legend), note ? h("p", { class: "soft" }, note) : null,
@@ -62,16 +75,16 @@ export async function submit({ el, signal, query }) {
     const k = await get(`/v1/kernels/${encodeURIComponent(name)}`, signal);
     if (kernel.value !== name) return;
     form.querySelector("#kernel-hint").textContent = [k.builtin ? "" : "Not built in.", k.description ? `${k.description}.` : "", k.space_size ? `${figure(k.space_size)} genomes.` : ""].filter(Boolean).join(" ");
-    const shapes = (k.shapes || []).filter((x) => x.uses.includes("tune"));
-    const backends = (k.backends || []).filter((b) => b !== "replay");
+    const shapes = (k.shapes || []).filter((x) => x.uses.includes("tune") && x.backends.some((b) => able.has(b)));
+    const backends = (k.backends || []).filter((b) => able.has(b));
     const gpus = devices.filter((d) => d.backend === "cuda");
     const of = (implementation) => [...new Set((k.genes || []).filter((g) => g.implementation === implementation).map((g) => g.backend))];
-    const backend = field("backend", "body.backend", "Backend", "", { onchange: () => fit() }, "select", h("option", { value: "" }, "auto"), backends.map((b) => h("option", { value: b }, b)));
+    const backend = field("backend", "body.backend backend", "Backend", "", { onchange: () => fit() }, "select", h("option", { value: "" }, "auto"), backends.map((b) => h("option", { value: b }, b)));
     // What another backend has is not offered.
     const fit = () => {
       const b = backend.querySelector("select").value;
       for (const label of made.querySelectorAll("[data-backends]")) {
-        label.hidden = b !== "" && !label.dataset.backends.split(" ").includes(b);
+        label.hidden = !label.dataset.backends.split(" ").some((x) => (b === "" ? able.has(x) : x === b));
         if (label.hidden) label.querySelector("input").checked = false;
       }
     };
@@ -80,14 +93,16 @@ export async function submit({ el, signal, query }) {
         gpus.length || kinds.length ? field("device", "body.device", "Device", "", {}, "select", h("option", { value: "" }, "any"), gpus.map((d) => h("option", { value: d.facts?.uuid || d.name }, `${d.name} ${d.facts?.uuid || ""}`)),
           kinds.length ? h("option", { value: "fleet" }, "fleet") : null,
           kinds.map((x) => h("option", { value: `fleet:${x.device.fingerprint}` }, `fleet: ${x.device.name}, ${workers(hosts.filter((o) => o.device.fingerprint === x.device.fingerprint).length)}`))) : null),
-      shapes.length ? checks("Shapes", "body.shapes", "shape", shapes.map((x) => [x.name, `${x.name} (${k.dims.map((d) => `${d} ${count(x.dims[d])}`).join(", ")})`]), (v) => v === shapes[0].name, "They are tuned together.", (v) => shapes.find((x) => x.name === v).backends) : "",
-      (k.implementations || []).length > 1 ? checks("Implementations", "body.implementations", "implementation", k.implementations.map((x) => [x, x]), () => false, "None chosen: all that the backend can run.", of) : "",
+      shapes.length ? checks("Shapes", "body.shapes shape", "shape", shapes.map((x) => [x.name, `${x.name} (${k.dims.map((d) => `${d} ${count(x.dims[d])}`).join(", ")})`]), (v) => v === shapes[0].name, "They are tuned together.", (v) => shapes.find((x) => x.name === v).backends) : "",
+      (k.implementations || []).length > 1 ? checks("Implementations", "body.implementations implementation", "implementation", k.implementations.map((x) => [x, x]), () => false, "None chosen: all that the backend can run.", of) : "",
       (k.genes || []).length ? h("details", {}, h("summary", {}, `${k.genes.length} genes`), table("Genes", ["Implementation", "Backend", "Gene", "Values", "When"], k.genes.map((g) => [g.implementation, g.backend, g.name, g.values.map(String).join(", "), g.when || ""]))) : "");
+    fit();
   }
 
   async function send(e) {
     e.preventDefault();
     clearErrors(form, rest);
+    if (refused(form, rest)) return;
     const body = { budget: budgetOf(form, "budget-") };
     const chosen = (name) => [...form.querySelectorAll(`input[name="${name}"]:checked`)].map((i) => i.value);
     if (kernel.value === recorded) {
@@ -114,7 +129,6 @@ export async function submit({ el, signal, query }) {
     } catch (err) {
       button.disabled = false;
       if (err.status > 0) key = crypto.randomUUID?.() || String(Math.random());
-      for (const d of form.querySelectorAll("details")) if ((err.problem?.errors || []).some((x) => d.querySelector(`[data-field="${CSS.escape(x.location || "-")}"]`))) d.open = true;
       showErrors(form, rest, err);
     }
   }
