@@ -72,6 +72,8 @@ var (
 	// ErrInput is the error of a job, a question or a name that the caller can
 	// correct: nothing was run.
 	ErrInput = errors.New("bad input")
+	// ErrTable is the error, an ErrInput, of a recorded table that cannot be read.
+	ErrTable = errors.New("no recorded table")
 	// ErrSandbox says that the sandbox does not confine candidates; see
 	// [Machine.Sandboxed].
 	ErrSandbox = errors.New("candidates are not locked in on this machine")

@@ -132,7 +132,7 @@ func (t *Target) load() error {
 	case Replay:
 		table, err := tables.Load(t.Job.Table)
 		if err != nil {
-			return err
+			return marked{err, ErrTable}
 		}
 		for _, n := range table.Notices() {
 			slog.Warn(n, "file", t.Job.Table)

@@ -42,6 +42,28 @@ func TestWholeSweep(t *testing.T) {
 	f.rest(c.ID, api.Finished)
 }
 
+// TestTableTellsNothing: whoever names a file as a table learns neither what is in it nor
+// whether it is there.
+func TestTableTellsNothing(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"token": "evt_secret", "config.json": `{"secret": "a"}`, "list.json": `["secret"]`, "t4.json": `{"results": "secret"}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"none", "none.json", "token", "config.json", "list.json", "t4.json", ".", "token/x.json"} {
+		path := dir + "/" + name
+		for _, in := range []api.Submission{{Backend: "replay", Table: path}, {Backend: "replay", Kernel: path}, {Table: path}} {
+			var p api.Problem
+			f.do("POST", "/v1/campaigns", in, &p, 422)
+			if want := path + " cannot be read as a recorded table: "; !strings.HasPrefix(p.Detail, want) || strings.Contains(p.Detail, "secret") || len(p.Errors) != 1 || p.Errors[0].Location != "body.table" {
+				t.Errorf("%+v, want %s", p, want)
+			}
+		}
+	}
+}
+
 // rest waits until nothing runs a campaign, whose state must then be the one wanted.
 func (f *fixture) rest(id string, want api.State) {
 	f.Helper()

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -193,8 +194,8 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	if scope := callerOf(ctx).scope; want.Table != "" && scope != api.Author && scope != api.Admin {
 		return "", false, fail(http.StatusForbidden, api.Forbidden, "a table is a file of the server: a token of scope author is needed for it")
 	}
-	if info, err := os.Stat(want.Table); want.Table != "" && err == nil && !info.Mode().IsRegular() { // a pipe is waited for without end
-		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, want.Table+" is no regular file, and so no table", api.Detail{Location: "body.table", Message: "is no regular file"})
+	if want.Table != "" && !maybeTable(want.Table) {
+		return "", false, notTable(want.Table)
 	}
 	elsewhere, err := q.s.fleet.find(&in, q.has(evotune.CUDA))
 	if err != nil {
@@ -208,6 +209,10 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 		return "", false, err
 	}
 	t, err := machine.Target(want)
+	if errors.Is(err, evotune.ErrTable) {
+		q.s.log.Warn("a file was named that is not a recorded table", "by", who, "reason", err)
+		return "", false, notTable(want.Table)
+	}
 	if err != nil {
 		return "", false, failed(err)
 	}
@@ -267,6 +272,23 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 
 // keyLife is how long an Idempotency-Key is remembered at least.
 const keyLife = 30 * 24 * time.Hour
+
+// maybeTable says whether a file can be a recorded table, before it is opened: reading a pipe
+// or a file of the kernel may never end.
+func maybeTable(path string) bool {
+	if !strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".json") {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// notTable is the same whatever is wrong: callers learn nothing of the server's files, not
+// even whether there is one. The service's log has the reason.
+func notTable(path string) error {
+	return fail(http.StatusUnprocessableEntity, api.BadRequest, path+" cannot be read as a recorded table: name a .json or .json.gz file of the server; its log has the reason",
+		api.Detail{Location: "body.table", Message: "cannot be read as a recorded table"})
+}
 
 // forgetKeys forgets keys that nobody repeats any more.
 func (s *state) forgetKeys(now time.Time) error {
