@@ -13,8 +13,8 @@ import (
 // maxSteps bounds the lists that until and seq make.
 const maxSteps = 1 << 16
 
-// functions are what templates may call besides the functions of
-// text/template. Those that compute take integers and floats; the result is an
+// functions are what templates may call besides the functions of text/template and those that
+// an effort counts. Those that compute take integers and floats; the result is an
 // integer when all arguments are.
 var functions = template.FuncMap{
 	"add": func(a, b any, more ...any) (any, error) {
@@ -37,13 +37,9 @@ var functions = template.FuncMap{
 	"max": func(a, b any, more ...any) (any, error) {
 		return fold("max", func(x, y int64) (int64, bool) { return max(x, y), true }, math.Max, a, b, more)
 	},
-	"log2":  log2,
-	"until": func(n any) ([]int64, error) { return seq(int64(0), n) },
-	"seq":   seq,
-	"list":  func(items ...any) []any { return items },
-	"join":  join,
-	"has":   func(genes map[string]any, name string) bool { _, ok := genes[name]; return ok },
-	"fail":  func(msg string) (string, error) { return "", errors.New(msg) },
+	"log2": log2,
+	"has":  func(genes map[string]any, name string) bool { _, ok := genes[name]; return ok },
+	"fail": func(msg string) (string, error) { return "", errors.New(msg) },
 	// text/template's index returns nothing for a missing key of a map, which would
 	// circumvent the error for missing keys.
 	"index": index,

@@ -169,7 +169,7 @@ func TestGivenBlocks(t *testing.T) {
 		if got := def.Implementations[0].SanitizeBlocks; got != want || said != (want > 0) {
 			t.Errorf("%s: %d blocks, said %v", size, got, said)
 		}
-		for _, f := range kernels.Lint(def, 3, rand.New(rand.NewSource(1))) {
+		for _, f := range kernels.Lint(t.Context(), def, 3, rand.New(rand.NewSource(1))) {
 			if strings.Contains(f.Msg, "for the sanitizers") {
 				t.Errorf("%s: %s", size, f.Msg)
 			}

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -43,15 +44,19 @@ const (
 // templates that fail for some genome, costs that no kernel can have, shapes
 // and controls that prove little. It renders n random genomes of every
 // implementation, drawn with rng, and neighbors of some. The findings are sorted by
-// position. Lint does not run a compiler.
-func Lint(d *Definition, n int, rng *rand.Rand) []Finding {
+// position. Lint does not run a compiler. When the context ends before it has looked at
+// everything, a finding says so.
+func Lint(ctx context.Context, d *Definition, n int, rng *rand.Rand) []Finding {
 	l := &linter{d: d}
 	l.problem(&d.Problem)
 	for _, v := range d.Problem.in.Variant {
 		l.problem(d.Variants[v.Backend.str])
 	}
 	for _, im := range d.Implementations {
-		l.implementation(im, n, rng)
+		if l.implementation(ctx, im, n, rng); ctx.Err() != nil {
+			l.at(im.in.Table.key, "there was no time left to look at all of %s: make its space or its template smaller", im.Name)
+			break
+		}
 	}
 	slices.SortStableFunc(l.findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
@@ -216,7 +221,10 @@ func declares(text, entry string) bool {
 	return regexp.MustCompile(`\b` + regexp.QuoteMeta(entry) + `\s*\(`).MatchString(text)
 }
 
-func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
+// manyFailures is how many genomes that fail are enough: more would say the same.
+const manyFailures = 20
+
+func (l *linter) implementation(ctx context.Context, im *Implementation, n int, rng *rand.Rand) {
 	l.constraints(im)
 	l.conditions(im)
 	mentioned := l.unused(im)
@@ -232,6 +240,7 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 	changed := map[string]bool{} // parameters that changed a candidate
 	tried := map[string]bool{}
 	starts := map[string]bool{} // those that some campaign proposes
+	failures := 0
 	for _, s := range im.Problem().ShapesFor(Tune) {
 		space, err := l.d.Space([]*Implementation{im}, []Shape{s}, leastLimits(im.Target))
 		if err != nil {
@@ -249,12 +258,21 @@ func (l *linter) implementation(im *Implementation, n int, rng *rand.Rand) {
 			}
 		}
 		for i := range n {
+			if failures >= manyFailures || ctx.Err() != nil {
+				return
+			}
 			g := space.Random(rng)
 			r, ok := l.sample(im, g, seen)
+			if !ok {
+				failures++
+			}
 			if !ok || i >= neighbourhoods {
 				continue
 			}
 			for _, other := range space.Neighbours(g) {
+				if ctx.Err() != nil {
+					return
+				}
 				gene := difference(g, other)
 				if gene == "" || changed[gene] {
 					continue

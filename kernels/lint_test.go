@@ -1,11 +1,14 @@
 package kernels_test
 
 import (
+	"context"
+	"fmt"
 	"math/rand"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,7 +18,7 @@ import (
 
 func lint(d *kernels.Definition, n int) []string {
 	out := []string{}
-	for _, f := range kernels.Lint(d, n, rand.New(rand.NewSource(1))) {
+	for _, f := range kernels.Lint(context.Background(), d, n, rand.New(rand.NewSource(1))) {
 		out = append(out, filepath.ToSlash(f.String()))
 	}
 	return out
@@ -258,5 +261,26 @@ func TestLintGPU(t *testing.T) {
 	got := lint(mustLoad(t, folder(base+cuda)), 10)
 	if len(got) != 1 || !strings.Contains(got[0], `grid: "N - 60" gives -51`) {
 		t.Errorf("got %q, want the grid that is empty at shape odd", got)
+	}
+}
+
+// Lint ends with its context, and with many genomes that fail.
+func TestLintEnds(t *testing.T) {
+	d := mustLoad(t, folder(base))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	found := kernels.Lint(ctx, d, 1000, rand.New(rand.NewSource(1)))
+	if n := len(found); n == 0 || !strings.Contains(fmt.Sprint(found), "there was no time left to look at all of") {
+		t.Errorf("%v", found)
+	}
+	fsys := folder(base)
+	fsys["k/tiled.c.tmpl"].Data = []byte(`{{define "x"}}{{template "x" .}}{{end}}{{template "x" .}}`)
+	began := time.Now()
+	found = kernels.Lint(t.Context(), mustLoad(t, fsys), 1_000_000, rand.New(rand.NewSource(1)))
+	if !strings.Contains(fmt.Sprint(found), "exceeded maximum template depth") {
+		t.Errorf("%v", found)
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("it took %s", took)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/evotune/evotune/genome"
 )
@@ -78,8 +79,16 @@ func (l *loader) flag(n *node) *unit {
 
 func (u *unit) parse() error {
 	var err error
-	u.tmpl, err = template.New(unitName).Funcs(functions).Option("missingkey=error").Parse(u.text)
-	return err
+	u.tmpl, err = template.New(unitName).Funcs(functions).Funcs((&effort{}).functions()).Option("missingkey=error").Parse(u.text)
+	if err != nil {
+		return err
+	}
+	for _, t := range u.tmpl.Templates() {
+		if t.Tree != nil {
+			countSteps(t.Root)
+		}
+	}
+	return nil
 }
 
 // The forms of the errors of text/template: "template: T:3: msg" when parsing,
@@ -99,22 +108,13 @@ func (u *unit) locate(err error) (line, col int, msg string) {
 		col++ // text/template counts columns from 0
 	}
 	msg = m[4]
-	if m[3] != "" {
-		msg = fmt.Sprintf("{{%s}}: %s", strings.Trim(m[3], "{}"), msg)
+	if at := strings.Trim(m[3], "{}"); at != "" {
+		if len(at) > maxMessage/10 {
+			at = at[:maxMessage/10] + "..."
+		}
+		msg = fmt.Sprintf("{{%s}}: %s", at, msg)
 	}
 	return line, col, msg
-}
-
-// errTooLong ends the execution of a template whose output does not end.
-var errTooLong = fmt.Errorf("the rendered text is longer than %d bytes", maxSource)
-
-type limitedBuilder struct{ strings.Builder }
-
-func (b *limitedBuilder) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxSource {
-		return 0, errTooLong
-	}
-	return b.Builder.Write(p)
 }
 
 // noValue is what text/template prints for a missing value.
@@ -127,8 +127,11 @@ func (im *Implementation) execute(u *unit, genes map[string]any) (string, error)
 	if u.tmpl == nil {
 		return u.text, nil
 	}
-	var b limitedBuilder
-	err := u.tmpl.Execute(&b, genes)
+	b := effort{began: time.Now()}
+	tmpl, err := u.tmpl.Clone()
+	if err == nil {
+		err = tmpl.Funcs(b.functions()).Execute(&b, genes)
+	}
 	if err == nil && strings.Contains(b.String(), noValue) {
 		err = errors.New("the template prints a value that does not exist (" + noValue + ")")
 	}
@@ -136,8 +139,11 @@ func (im *Implementation) execute(u *unit, genes map[string]any) (string, error)
 		return b.String(), nil
 	}
 	line, col, msg := u.locate(err)
-	if errors.Is(err, errTooLong) {
-		msg = errTooLong.Error()
+	if tooMuch := (*tooMuchError)(nil); errors.As(err, &tooMuch) {
+		msg = tooMuch.Error()
+	}
+	if len(msg) > maxMessage {
+		msg = strings.ToValidUTF8(msg[:maxMessage], "") + "..."
 	}
 	if m := missingKey.FindStringSubmatch(msg); m != nil {
 		msg = im.missing(m[1])

@@ -257,7 +257,7 @@ func TestTritonLint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range kernels.Lint(d, 50, rand.New(rand.NewSource(1))) {
+	for _, f := range kernels.Lint(t.Context(), d, 50, rand.New(rand.NewSource(1))) {
 		t.Errorf("%s:%d: %s", f.File, f.Line, f.Msg)
 	}
 	if want := []string{"kernel.py", "kernel.toml", "reference.py"}; !slices.Equal(slices.Sorted(maps.Keys(d.Files())), want) {

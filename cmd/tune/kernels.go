@@ -390,7 +390,7 @@ func (a *app) lint(ctx context.Context, dir string, static bool) error {
 			return badInput(err)
 		}
 	}
-	findings := kernels.Lint(d, lintSamples, rand.New(rand.NewSource(1)))
+	findings := kernels.Lint(ctx, d, lintSamples, rand.New(rand.NewSource(1)))
 	texts := []string{}
 	for _, f := range findings {
 		texts = append(texts, f.String())

@@ -383,7 +383,7 @@ func TestReferenceExamples(t *testing.T) {
 		if d.Problem.DeviceReference != nil {
 			t.Errorf("%s has a reference in CUDA", name)
 		}
-		for _, f := range kernels.Lint(d, 50, rand.New(rand.NewSource(1))) {
+		for _, f := range kernels.Lint(t.Context(), d, 50, rand.New(rand.NewSource(1))) {
 			t.Error(f)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
@@ -64,7 +65,8 @@ type library struct {
 	state   *state // nil where nothing can be uploaded
 	root    string // of the uploads
 
-	uploading sync.Mutex // one at a time
+	linting   *semaphore.Weighted // of uploads
+	uploading sync.Mutex          // one becomes the newest at a time
 
 	mu        sync.Mutex
 	described map[string]api.Kernel          // by hash
@@ -76,7 +78,7 @@ type library struct {
 
 func newLibrary(tools *evotune.Machine) *library {
 	return &library{
-		tools: tools, described: map[string]api.Kernel{}, newest: map[string]uploaded{}, loaded: map[string]*kernels.Definition{},
+		tools: tools, described: map[string]api.Kernel{}, newest: map[string]uploaded{}, loaded: map[string]*kernels.Definition{}, linting: semaphore.NewWeighted(uploadsAtOnce),
 		builtin: sync.OnceValues(func() (*kernels.Catalogue, error) { return kernels.Open() }),
 	}
 }

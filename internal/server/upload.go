@@ -32,8 +32,11 @@ const (
 	maxUploadBody  = 4 << 20 // as JSON
 	maxUploadDepth = 8       // folders in each other
 	maxUploads     = 4096    // contents that are kept
-	// uploadSamples is how many random genomes are rendered before a kernel is accepted.
+	// uploadSamples is how many random genomes are rendered before a kernel is accepted, and
+	// uploadTime how long that may take. So many uploads are looked at at once.
 	uploadSamples = 200
+	uploadTime    = 30 * time.Second
+	uploadsAtOnce = 2
 )
 
 // An uploaded kernel is the newest of its name.
@@ -182,11 +185,15 @@ func (l *library) check(in api.Upload) error {
 // upload checks a kernel and makes it the one of its name, for campaigns to come.
 func (l *library) upload(ctx context.Context, in api.Upload) (api.Kernel, error) {
 	var none api.Kernel
-	l.uploading.Lock()
-	defer l.uploading.Unlock()
 	if err := l.check(in); err != nil {
 		return none, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, uploadTime)
+	defer cancel()
+	if err := l.linting.Acquire(ctx, 1); err != nil {
+		return none, fail(http.StatusServiceUnavailable, api.Unavailable, "other uploads are being looked at: try again")
+	}
+	defer l.linting.Release(1)
 	if err := privateFolder(l.root); err != nil {
 		return none, err
 	}
@@ -199,7 +206,7 @@ func (l *library) upload(ctx context.Context, in api.Upload) (api.Kernel, error)
 	if err := errors.Join(writeUpload(dir, in.Files), mark(dir)); err != nil {
 		return none, err
 	}
-	d, err := lint(dir, in.Name)
+	d, err := lint(ctx, dir, in.Name)
 	if err != nil {
 		return none, err
 	}
@@ -207,6 +214,8 @@ func (l *library) upload(ctx context.Context, in api.Upload) (api.Kernel, error)
 	if err != nil {
 		return none, err
 	}
+	l.uploading.Lock()
+	defer l.uploading.Unlock()
 	u := uploaded{Name: in.Name, SHA: contentSHA(in), By: callerOf(ctx).name, Time: time.Now().UTC()}
 	if _, err := os.Lstat(l.folder(u)); errors.Is(err, fs.ErrNotExist) {
 		kept, err := os.ReadDir(l.root)
@@ -277,7 +286,7 @@ func writeUpload(dir string, files map[string]string) error {
 
 // lint loads a kernel and looks for what is suspicious in it; what it finds, it refuses. What
 // needs a compiler is proven by every campaign, before it searches.
-func lint(dir, name string) (*kernels.Definition, error) {
+func lint(ctx context.Context, dir, name string) (*kernels.Definition, error) {
 	place := func(f kernels.Finding) api.Detail {
 		file := strings.TrimPrefix(filepath.ToSlash(f.File), filepath.ToSlash(dir)+"/")
 		if f.Line > 0 {
@@ -308,7 +317,7 @@ func lint(dir, name string) (*kernels.Definition, error) {
 	case d.Name != name:
 		return nil, refused(kernels.Finding{File: "kernel.toml", Msg: fmt.Sprintf("the kernel calls itself %q: upload it with that name", d.Name)})
 	}
-	if found := kernels.Lint(d, uploadSamples, rand.New(rand.NewSource(1))); len(found) > 0 {
+	if found := kernels.Lint(ctx, d, uploadSamples, rand.New(rand.NewSource(1))); len(found) > 0 {
 		return nil, refused(found...)
 	}
 	return d, nil

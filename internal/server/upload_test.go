@@ -216,6 +216,16 @@ func TestUploadRefused(t *testing.T) {
 	}
 }
 
+// TestUploadIsLookedAt: while a kernel is looked at, no other waits for a lock.
+func TestUploadIsLookedAt(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	u := small(t)
+	f.service.kernels.uploading.Lock()
+	f.do("POST", "/v1/kernels", with(u, "kernel.toml", strings.Replace(u.Files["kernel.toml"], `"-march=native"`, `"-include"`, 1)), nil, 422)
+	f.service.kernels.uploading.Unlock()
+	f.do("POST", "/v1/kernels", u, nil, 201)
+}
+
 func mustNames(t *testing.T) []string {
 	t.Helper()
 	c, err := kernels.Open()
