@@ -3,9 +3,11 @@ package tables
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // An entry is one configuration of a file whose parameters may come after it.
@@ -31,7 +33,40 @@ func (t *Table) decodeEntries(entries []entry, row func(entry, places) (Row, rec
 		}
 		t.rows[i].rank, t.rows[i].offset = rank, e.offset
 	}
+	t.keepLast()
 	return nil
+}
+
+// keepLast leaves out what was measured again later: other programs append to their
+// files, and the last result of a configuration is the one that counts for them.
+func (t *Table) keepLast() {
+	last := make(map[uint64]int, len(t.rows))
+	for i, w := range t.rows {
+		last[w.rank] = i
+	}
+	again := len(t.rows) - len(last)
+	if again == 0 {
+		return
+	}
+	first := slices.IndexFunc(t.rows, func(w Row) bool { return t.rows[last[w.rank]].offset != w.offset })
+	example := t.format(t.rows[first].rank)
+	n := 0
+	for i, w := range t.rows {
+		if last[w.rank] == i {
+			t.rows[n], t.records[n] = w, t.records[i]
+			n++
+		}
+	}
+	t.rows, t.records = t.rows[:n], t.records[:n]
+	t.notices = append(t.notices, fmt.Sprintf("%s repeated, such as %s: the last of each counts", words.Plural(again, "configuration"), example))
+}
+
+// noticeObjective tells that a file was tuned for something else than the time; "" for
+// nothing else.
+func (t *Table) noticeObjective(objective string) {
+	if objective != "" {
+		t.notices = append(t.notices, fmt.Sprintf("its objective is %s: the times are read, and nothing else is replayed", oneLine(objective)))
+	}
 }
 
 // places finds the indexes of values.

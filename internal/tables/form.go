@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/evotune/evotune/internal/words"
 )
 
 // ErrFormat is wrapped by every error about the content of a file.
@@ -165,9 +167,13 @@ func readUnproven(r io.Reader, name string, description *t1Input) (*Table, []byt
 	if err != nil {
 		return nil, nil, err
 	}
+	text, absent := withoutNaN(text)
 	t, err := decode(text, name, description)
 	if err != nil {
 		return nil, nil, locate(text, name, err)
+	}
+	if absent > 0 {
+		t.notices = append(t.notices, fmt.Sprintf("%s NaN or infinite, which JSON does not have: read as null", words.Plural(absent, "value")))
 	}
 	return t, text, nil
 }
@@ -191,7 +197,39 @@ func plain(r io.Reader, name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replay: %s: %w: %w", name, ErrFormat, err)
 	}
-	return text, nil
+	return bytes.TrimPrefix(text, []byte("\ufeff")), nil // editors on Windows begin files with a byte order mark
+}
+
+// pythonsNumbers are what Python's json writes for floats that JSON does not have.
+var pythonsNumbers = []string{"NaN", "-Infinity", "Infinity"}
+
+// withoutNaN replaces them by null, outside of strings, and counts them. Line ends stay
+// where they are.
+func withoutNaN(text []byte) (out []byte, count int) {
+	if !slices.ContainsFunc(pythonsNumbers, func(n string) bool { return bytes.Contains(text, []byte(n)) }) {
+		return text, 0
+	}
+	out = make([]byte, 0, len(text)+16)
+	quoted := false
+next:
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\' && i+1 < len(text):
+			out = append(out, c)
+			i++
+		case !quoted && (c == 'N' || c == 'I' || c == '-'):
+			for _, n := range pythonsNumbers {
+				if bytes.HasPrefix(text[i:], []byte(n)) {
+					out, i, count = append(out, "null"...), i+len(n)-1, count+1
+					continue next
+				}
+			}
+		}
+		out = append(out, text[i])
+	}
+	return out, count
 }
 
 // decode finds the form, by the first key that only one of them has, and reads.

@@ -171,6 +171,9 @@ func (t *Table) decodeKernelTuner(r *reader, description *t1Input) error {
 			return err
 		}
 	}
+	if objective != "time" {
+		t.noticeObjective(objective)
+	}
 	return t.decodeEntries(entries, func(e entry, place places) (Row, record, error) { return e.kernelTuner(place, objective) })
 }
 
@@ -276,7 +279,10 @@ func (w *Row) outcome(entry object, objective string) error {
 		}
 		return nil
 	}
-	if time == nil {
+	switch {
+	case time == nil && objective != "" && objective != "time" && entry.raw(objective) != nil:
+		return fmt.Errorf("it has no time, and its objective, %s, is not one: only times can be replayed", oneLine(objective))
+	case time == nil:
 		return errors.New("it has no time")
 	}
 	ms, err := millis(time, unitless)

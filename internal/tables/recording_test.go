@@ -603,6 +603,42 @@ func TestListed(t *testing.T) {
 	}
 }
 
+// What other programs write and evotune does not need is read, with a line that says so.
+func TestNotices(t *testing.T) {
+	foreignCache := strings.TrimSuffix(foreignCache, ",") + "\n}}"
+	t4 := `{"metadata": {}, "results": [{"configuration": {"a": 1}, "times": {"runtimes": [2, 4]}, "invalidity": "correct",
+ "measurements": [{"name": "energy", "value": 7, "unit": "J"}, {"name": "time", "value": 3500, "unit": "us"}], "objectives": ["energy"]}]}`
+	for name, c := range map[string]struct {
+		text, old, new, notice string
+		best                   float64
+	}{
+		"nothing":           {foreignCache, "", "", "", 3.5},
+		"byte order mark":   {foreignCache, "{", "\ufeff{", "", 3.5},
+		"NaN in a metric":   {foreignCache, `"time": 3.5,`, `"time": 3.5, "energy": NaN, "q": [-Infinity, "NaN \" NaN"],`, "2 values NaN or infinite, which JSON does not have: read as null", 3.5},
+		"another objective": {foreignCache, `"objective": "time"`, `"objective": "GFLOP/s"`, "its objective is GFLOP/s: the times are read, and nothing else is replayed", 3.5},
+		"repeated":          {foreignCache, `"cache": {`, `"cache": {"16,1": {"bx": 16, "by": 1, "time": 1},`, "1 configuration repeated, such as bx=16,by=1: the last of each counts", 3.5},
+		"T4: energy":        {t4, "", "", "its objective is energy: the times are read, and nothing else is replayed", 3.5},
+		"T4: only runtimes": {t4, `, {"name": "time", "value": 3500, "unit": "us"}`, "", "its objective is energy: the times are read, and nothing else is replayed", 3},
+		"T4: repeated":      {t4, `"results": [`, `"results": [{"configuration": {"a": 1}, "invalidity": "runtime"},`, "1 configuration repeated, such as a=1: the last of each counts", 3.5},
+	} {
+		table, err := Read(strings.NewReader(strings.Replace(c.text, c.old, c.new, 1)), "file")
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		best := 0.0
+		for _, w := range table.rows {
+			if w.Failed == "" && (best == 0 || w.TimeMS < best) {
+				best = w.TimeMS
+			}
+		}
+		if got := strings.Join(table.Notices(), "; "); !strings.Contains(got, c.notice) || c.notice == "" && got != "" || best != c.best {
+			t.Errorf("%s: notices %q, best %v ms; want %q, %v ms", name, got, best, c.notice, c.best)
+		}
+		lossless(t, table)
+	}
+}
+
 // Every fault is one line with the place.
 func TestFormatFaults(t *testing.T) {
 	for name, c := range map[string]struct{ text, old, new, want string }{
@@ -618,7 +654,8 @@ func TestFormatFaults(t *testing.T) {
 		"time no number":           {foreignCache, `"time": 3.5,`, `"time": [3.5],`, "is not a number"},
 		"unknown error":            {foreignCache, `"RuntimeFailedConfig"`, `"Sorry"`, `the time is "Sorry"`},
 		"negative cost":            {foreignCache, `"compile_time": 10`, `"compile_time": -10`, "-10 is below zero"},
-		"configuration twice":      {foreignCache, `{"bx": 32, "by": 2,`, `{"bx": 32, "by": 1,`, "is there twice"},
+		"time not a number":        {foreignCache, `"time": 3.5,`, `"time": NaN,`, "it has no time"},
+		"objective without a time": {strings.Replace(foreignCache, `"objective": "time"`, `"objective": "GFLOP/s"`, 1), `"time": 3.5,`, `"GFLOP/s": 3.5,`, "it has no time, and its objective, GFLOP/s, is not one: only times can be replayed"},
 		"entry no object":          {foreignCache, `{"bx": 32, "by": 1, "time": "RuntimeFailedConfig", "compile_time": 10}`, `7`, `file:7:9: not a usable recorded space: configuration "32,1" must be an object, not 7`},
 		"entry's key twice":        {foreignCache, `"time": 3.5,`, `"time": 3.5, "time": 3.5,`, `file:6:42: not a usable recorded space: configuration "16,1": key "time" is there twice`},
 		"verdict":                  {foreignCache, `"time": 3.5,`, `"time": 3.5, "verdict": "good",`, `the verdict "good" is not one of evotune's`},
@@ -632,7 +669,7 @@ func TestFormatFaults(t *testing.T) {
 		"invalidity":               {foreignT4, `"compile"`, `"sad"`, `file:4:1: not a usable recorded space: result 2: invalidity is "sad"`},
 		"parameter missing":        {foreignT4, `{"bx": 16, "mode": "b"}`, `{"bx": 16}`, "result 3: parameter mode is missing"},
 		"unknown unit":             {foreignT4, `"unit": "ms"`, `"unit": "fortnights"`, `"fortnights" is no unit of time`},
-		"objective no time":        {foreignT4, `"name": "time", "value": 12.5, "unit": "ms"}], "objectives": ["time"]`, `"name": "score", "value": 12.5, "unit": ""}], "objectives": ["score"]`, "only times can be replayed"},
+		"objective no time":        {strings.Replace(foreignT4, `"runtimes": [12.25, 12.5, 12.75]`, `"x": 1`, 1), `"name": "time", "value": 12.5, "unit": "ms"}], "objectives": ["time"]`, `"name": "score", "value": 12.5, "unit": ""}], "objectives": ["score"]`, "only times can be replayed"},
 		"nothing measured":         {foreignT4, `{"runtimes": [3, 1, 2]}`, `{}`, `has no measurement "time"`},
 		"runtimes no numbers":      {foreignT4, `[3, 1, 2]`, `[3, "1", 2]`, "is not a number"},
 		"bad input":                {foreignT4, `{"results"`, `{"metadata": {"input": {"ConfigurationSpace": {"TuningParameters": [{"Name": "bx", "Values": "[16, 32"}]}}}, "results"`, "input: parameter bx: column 8"},

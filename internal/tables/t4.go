@@ -140,6 +140,17 @@ func (rest t4Rest) objective() string {
 	return "time"
 }
 
+// measured are the names of the measurements that are kept.
+func (rest t4Rest) measured() []string {
+	var names []string
+	for _, raw := range rest.measurements {
+		if m, err := readMeasurement(raw); err == nil {
+			names = append(names, m.name)
+		}
+	}
+	return names
+}
+
 func (t *Table) encodeT4(w io.Writer) error {
 	input, err := t.t1()
 	if err != nil {
@@ -207,7 +218,11 @@ func (t *Table) result(i int) (object, error) {
 	word := "correct"
 	if w.Failed == "" {
 		correct = 1
-		measurement(rest.objective(), w.TimeMS, "ms")
+		timed := rest.objective()
+		if slices.Contains(rest.measured(), timed) || rec.raw(timed) != nil { // the objective is not a time
+			timed = "time"
+		}
+		measurement(timed, w.TimeMS, "ms")
 	} else if word = invalidity.word(w.Failed); !invalidity.whole(w.Failed) {
 		measurement("verdict", w.Failed, "")
 	}
@@ -326,9 +341,17 @@ func (t *Table) decodeT4(r *reader, description *t1Input) error {
 	} else if t.params, t.rules, err = description.space(); err != nil {
 		return fail(metaAt, "input: %v", err)
 	}
-	if err := t.decodeEntries(results, func(e entry, place places) (Row, record, error) { return e.t4(place, u) }); err != nil {
+	another := "" // an objective that is not a time
+	if err := t.decodeEntries(results, func(e entry, place places) (Row, record, error) {
+		w, rec, rest, err := e.t4(place, u)
+		if objective := rest.objective(); w.Failed == "" && (slices.Contains(rest.measured(), objective) || rec.raw(objective) != nil) {
+			another = objective
+		}
+		return w, rec, err
+	}); err != nil {
 		return err
 	}
+	t.noticeObjective(another)
 	if description != nil {
 		if made, err := t.t1(); err != nil || !sameObject(made, description.whole) {
 			t.heads[t1Form] = description.whole
@@ -442,36 +465,37 @@ func occurring(results []entry) ([]Parameter, error) {
 }
 
 // t4 is what a result says beside its values. u is the unit of the file's times.
-func (e entry) t4(place places, u unit) (w Row, rec record, err error) {
-	rest := t4Rest{configuration: e.configuration.without(place.names...)}
+func (e entry) t4(place places, u unit) (w Row, rec record, rest t4Rest, err error) {
+	rest = t4Rest{configuration: e.configuration.without(place.names...)}
 	made, err := e.t4Record(&rest, u)
 	if err != nil {
-		return w, nil, err
+		return w, nil, rest, err
 	}
 	var measurements []t4Measurement
 	if raw := e.members.raw("measurements"); told(raw) {
 		list, err := list(raw)
 		if err != nil {
-			return w, nil, fmt.Errorf("measurements: %w", err)
+			return w, nil, rest, fmt.Errorf("measurements: %w", err)
 		}
 		for i, raw := range list {
 			m, err := readMeasurement(raw)
 			if err != nil {
-				return w, nil, fmt.Errorf("measurement %d: %w", i+1, err)
+				return w, nil, rest, fmt.Errorf("measurement %d: %w", i+1, err)
 			}
 			measurements = append(measurements, m)
 			rest.measurements = append(rest.measurements, raw)
 		}
 	}
+	timed := "" // the measurement that is the time
 	word, _ := scalar(e.members.raw("invalidity")).(string)
 	verdict := invalidity.verdict(word)
 	if verdict == "" {
-		return w, nil, fmt.Errorf("invalidity is %s, which T4 does not have", show(scalar(e.members.raw("invalidity"))))
+		return w, nil, rest, fmt.Errorf("invalidity is %s, which T4 does not have", show(scalar(e.members.raw("invalidity"))))
 	}
 	if verdict != evaluator.Correct {
 		w.Failed = verdict
-	} else if w.TimeMS, err = t4Time(rest.objective(), measurements, made, u); err != nil {
-		return w, nil, err
+	} else if timed, w.TimeMS, err = t4Time(rest.objective(), measurements, made, u); err != nil {
+		return w, nil, rest, err
 	}
 	// What has a place of its own leaves the list of measurements.
 	var units object
@@ -484,7 +508,7 @@ func (e entry) t4(place places, u unit) (w Row, rec record, err error) {
 		}
 		number, _ := scalar(m.value).(json.Number)
 		switch plain := !m.more; {
-		case w.Failed == "" && plain && m.name == rest.objective() && !slices.ContainsFunc(measurements[:i], func(o t4Measurement) bool { return o.name == m.name }):
+		case w.Failed == "" && plain && m.name == timed && !slices.ContainsFunc(measurements[:i], func(o t4Measurement) bool { return o.name == m.name }):
 		case plain && m.name == "verdict" && (own != "" && invalidity.word(own) == word || w.Failed == "" && string(m.value) == `"correct"`):
 			if own != "" {
 				w.Failed = own
@@ -505,11 +529,11 @@ func (e entry) t4(place places, u unit) (w Row, rec record, err error) {
 	if raw := e.members.raw(kernelTunerForm); raw != nil {
 		others, err := members(raw)
 		if err != nil {
-			return w, nil, fmt.Errorf("%s: %w", kernelTunerForm, err)
+			return w, nil, rest, fmt.Errorf("%s: %w", kernelTunerForm, err)
 		}
 		for _, m := range others {
 			if key := (object{m}).has(slices.Concat(recordKeys, rowKeys)...); key != "" || made.has(m.key) != "" {
-				return w, nil, fmt.Errorf("%s: key %q is not expected here", kernelTunerForm, m.key)
+				return w, nil, rest, fmt.Errorf("%s: key %q is not expected here", kernelTunerForm, m.key)
 			}
 			made = append(made, m)
 		}
@@ -521,15 +545,15 @@ func (e entry) t4(place places, u unit) (w Row, rec record, err error) {
 		made = made.with("t4", more)
 	}
 	if made, err = rawObject(made); err != nil {
-		return w, nil, err
+		return w, nil, rest, err
 	}
 	if told(whole) {
 		made = withoutStages(made)
 	}
 	if rec, err = newRecord(made, place.params); err != nil {
-		return w, nil, err
+		return w, nil, rest, err
 	}
-	return w, rec, w.setCost(rec, whole)
+	return w, rec, rest, w.setCost(rec, whole)
 }
 
 // t4Record begins the entry of a cache file that says what a result does; rest
@@ -643,37 +667,43 @@ func readMeasurement(raw json.RawMessage) (t4Measurement, error) {
 	return m, nil
 }
 
-// t4Time finds what was minimised, in milliseconds: the measurement that the
-// objective names, or the median of the samples.
-func t4Time(objective string, measurements []t4Measurement, entry object, u unit) (float64, error) {
+// t4Time finds the time of a configuration, in milliseconds, and the name of its
+// measurement: the one that the objective names, or "time" where that is not a time,
+// or the median of the samples.
+func t4Time(objective string, measurements []t4Measurement, entry object, u unit) (name string, ms float64, err error) {
 	for _, m := range measurements {
 		if m.name != objective {
 			continue
 		}
+		var isTime error
 		if m.unit != "" {
-			var err error
-			if u, err = unitOf(m.unit); err != nil {
-				return 0, fmt.Errorf("the objective %s: %w", oneLine(objective), err)
-			}
+			u, isTime = unitOf(m.unit)
 		} else if objective != "time" {
-			return 0, fmt.Errorf("the objective %s has no unit of time: only times can be replayed", oneLine(objective))
+			isTime = errors.New("it has no unit of time")
+		}
+		if isTime != nil {
+			if objective != "time" {
+				if name, ms, err := t4Time("time", measurements, entry, u); err == nil {
+					return name, ms, nil
+				}
+			}
+			return "", 0, fmt.Errorf("the objective %s: %w, and no other time is there: only times can be replayed", oneLine(objective), isTime)
 		}
 		ms, err := millis(scalar(m.value), u)
 		if err == nil && ms <= 0 {
 			err = fmt.Errorf("%g ms is no time", ms)
 		}
 		if err != nil {
-			return 0, fmt.Errorf("the objective %s: %w", oneLine(objective), err)
+			return "", 0, fmt.Errorf("the objective %s: %w", oneLine(objective), err)
 		}
-		return ms, nil
+		return objective, ms, nil
 	}
 	samples, err := numbers(entry.raw("times"))
 	if err != nil || len(samples) == 0 || objective != "time" {
-		return 0, fmt.Errorf("it is correct and has no measurement %q", oneLine(objective))
+		return "", 0, fmt.Errorf("it is correct and has no measurement %q", oneLine(objective))
 	}
-	ms := evaluator.Median(samples)
-	if ms <= 0 {
-		return 0, fmt.Errorf("runtimes: %g ms is no time", ms)
+	if ms = evaluator.Median(samples); ms <= 0 {
+		return "", 0, fmt.Errorf("runtimes: %g ms is no time", ms)
 	}
-	return ms, nil
+	return "time", ms, nil
 }
