@@ -1,6 +1,7 @@
 package genome
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -283,5 +284,30 @@ func TestOverflow(t *testing.T) {
 	}
 	if s, err := NewSpace(genes, []Constraint{{Expr: "N * 4611686018427387904 > 0", Why: "x"}, {Expr: "N == 3"}}); err == nil {
 		t.Errorf("3 * 2^62 is beyond 64 bits: %v genomes", s.Size())
+	}
+}
+
+// Messages name types as files have them, not as Go does.
+func TestMessagesWithoutGo(t *testing.T) {
+	for want, x := range map[string]any{
+		"not null": nil, "not a list": json.Delim('['), "not an object": json.Delim('{'), "string, not a list": []any{1}, "string, not an object": map[string]any{},
+	} {
+		if _, err := ValueOf(x); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", x, err, want)
+		}
+	}
+	_, err := NewSpace([]Gene{{Name: "A", Values: []Value{Str("x"), Int(1)}}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "value 1 is an integer among values of type string") {
+		t.Errorf("mixed values: %v", err)
+	}
+	for src, want := range map[string]string{
+		"[A, 1][0]":    `column 1 of "[A, 1][0]": it gives a value of type integer, expected a condition (true or false)`,
+		"[A]":          "it gives a list, expected a condition",
+		"[A, true][0]": "it gives 3, expected a condition",
+	} {
+		_, err := NewSpace([]Gene{{Name: "A", Values: []Value{Int(3), Int(4)}}}, []Constraint{{Expr: src}})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", src, err, want)
+		}
 	}
 }

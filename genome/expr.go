@@ -466,12 +466,10 @@ func (e *Expr) Any(env map[string]any) (any, error) {
 // describe names a result in error messages.
 func describe(x any) string {
 	switch x := x.(type) {
-	case nil:
-		return "nothing"
 	case string:
 		return fmt.Sprintf("the string %q", x)
 	case int, float64, bool:
 		return fmt.Sprintf("%v", x)
 	}
-	return fmt.Sprintf("a %T", x)
+	return typeOf(x)
 }

@@ -73,11 +73,11 @@ func TestExpr(t *testing.T) {
 		{"M + 1", nil, "no value for M"},
 		{"M + 1", map[string]any{"M": "x"}, "M is string x, expected integer"},
 		{"M + 1", map[string]any{"M": 1.5}, "M is float 1.5, expected integer"},
-		{"M + 1", map[string]any{"M": nil}, "not <nil>"},
+		{"M + 1", map[string]any{"M": nil}, "not null"},
 		{"M % 0", map[string]any{"M": 1}, "column 3 of \"M % 0\": integer divide by zero"},
 		{"M / 0", map[string]any{"M": 1}, "a division by zero"},
 		{"NAME", map[string]any{"NAME": "y"}, `gives the string "y", expected a number`},
-		{"[M]", map[string]any{"M": 1}, "expected an integer"},
+		{"[M]", map[string]any{"M": 1}, "gives a list, expected an integer"},
 	} {
 		if err := use(c.src, c.env); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s over %v: %v, want %q", c.src, c.env, err, c.want)

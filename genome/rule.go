@@ -57,6 +57,11 @@ func (b *branch) compileRule(r *rule, genes map[string]int, types map[string]Kin
 			if k := e.kind; k != KindBool && k != KindNone {
 				return exprError(r.Expr, 0, fmt.Sprintf("it gives a value of type %s, expected a condition (true or false)", k))
 			}
+			if e.kind == KindNone { // the type is known only from what it gives
+				if x, err := e.run(sample); err == nil && x != true && x != false {
+					return exprError(r.Expr, 0, fmt.Sprintf("it gives %s, expected a condition (true or false)", describe(x)))
+				}
+			}
 			compiled[signature] = e
 		}
 		r.exprs = append(r.exprs, e)

@@ -263,7 +263,7 @@ func normalise(g Gene) ([]Value, Kind, error) {
 	for i, v := range g.Values {
 		w, ok := v.convert(kind)
 		if !ok || v.kind == KindNone {
-			return nil, 0, fmt.Errorf("value %s is a %s among values of type %s; use one type", v, v.kind, kind)
+			return nil, 0, fmt.Errorf("value %s is %s among values of type %s; use one type", v, v.kind.one(), kind)
 		}
 		if f := w.float(); kind == KindFloat && (math.IsNaN(f) || math.IsInf(f, 0)) {
 			return nil, 0, fmt.Errorf("value %s is not finite", w)

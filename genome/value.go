@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -108,7 +109,38 @@ func ValueOf(x any) (Value, error) {
 	case json.Number:
 		return parseNumber(x.String())
 	}
-	return Value{}, fmt.Errorf("a value must be an integer, a float, a boolean or a string, not %T", x)
+	return Value{}, fmt.Errorf("a value must be an integer, a float, a boolean or a string, not %s", typeOf(x))
+}
+
+// typeOf names what is not a value, as files have it.
+func typeOf(x any) string {
+	switch x := x.(type) {
+	case nil:
+		return "null"
+	case json.Delim:
+		if x == '{' {
+			return "an object"
+		}
+		return "a list"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	case Value:
+		return "nothing"
+	}
+	if k := reflect.ValueOf(x).Kind(); k == reflect.Slice || k == reflect.Array {
+		return "a list"
+	}
+	return fmt.Sprintf("a %T of Go", x)
+}
+
+// one names one value of the kind.
+func (k Kind) one() string {
+	if k == KindInt {
+		return "an " + k.String()
+	}
+	return "a " + k.String()
 }
 
 func unsigned(u uint64) (Value, error) {

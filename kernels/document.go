@@ -225,17 +225,18 @@ func (d *document) build() {
 	}
 	var syntax *unstable.ParserError
 	if err := p.Error(); errors.As(err, &syntax) {
-		at := len(d.text)
+		end := len(bytes.TrimRight(d.text, " \t\r\n")) // a file that ends too early ends there
+		at := end
 		if len(syntax.Highlight) > 0 {
-			at = int(p.Range(syntax.Highlight).Offset)
+			at = min(at, int(p.Range(syntax.Highlight).Offset))
 		}
-		msg := syntax.Message
+		msg := strings.Replace(syntax.Message, "not eof", "but the file ends", 1)
 		if msg == "incomplete number" { // go-toml says this of anything that is not a value
 			msg = "this is no value: a string needs quotes"
 		}
 		d.fail(at, "%s", msg)
 	} else if err != nil {
-		d.fail(len(d.text), "%s", strings.TrimPrefix(err.Error(), "toml: "))
+		d.fail(len(bytes.TrimRight(d.text, " \t\r\n")), "%s", strings.TrimPrefix(err.Error(), "toml: "))
 	}
 }
 

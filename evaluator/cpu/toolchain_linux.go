@@ -20,6 +20,7 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/internal/words"
 )
 
 // compilerMemory bounds the address space of a compiler: a candidate that
@@ -94,11 +95,19 @@ func newToolchain(ctx context.Context, option string, l *programs.Launcher, c *c
 	}
 	t.machine = strings.TrimSpace(string(machine))
 	if !strings.Contains(t.machine, "linux") {
-		return nil, fmt.Errorf("%w: %s compiles for %s, not for this machine", ErrNoCompiler, path, t.machine)
+		return nil, fmt.Errorf("%w: %s %s", ErrNoCompiler, path, compilesFor(t.machine))
 	}
 	t.identity = cache.Key(path, t.version, t.machine, cpuFlags())
 	t.sharing = &labs.Sharing{Launcher: l, Cache: c, Find: t.installation}
 	return t, nil
+}
+
+// compilesFor says for what a compiler does, by its answer to -dumpmachine.
+func compilesFor(machine string) string {
+	if machine == "" {
+		return "does not say with -dumpmachine for which machine it compiles"
+	}
+	return "compiles for " + words.OneLine(machine) + ", not for this machine"
 }
 
 // installation is what decides the code besides the arguments and the files. What -march=native

@@ -27,7 +27,8 @@ func locate(text []byte, name string, err error) error {
 	if !errors.As(err, &p) {
 		return fmt.Errorf("replay: %s: %w: %w", name, ErrFormat, oneLineError{err})
 	}
-	before := text[:min(max(p.offset, 0), int64(len(text)))]
+	end := len(bytes.TrimRight(text, " \t\r\n")) // a file that ends too early ends there
+	before := text[:min(max(p.offset, 0), int64(end))]
 	line := 1 + bytes.Count(before, []byte{'\n'})
 	column := len(before) - bytes.LastIndexByte(before, '\n')
 	return fmt.Errorf("replay: %s:%d:%d: %w: %s", name, line, column, ErrFormat, oneLine(p.msg))

@@ -292,6 +292,15 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
+// A file that ends too early ends in its last line with text.
+func TestPlaceOfTheEnd(t *testing.T) {
+	for _, text := range []string{"{\"params\": [],\n\"constraints\": [],\n\"fields\": [", "{\"params\": [],\n\"constraints\": [],\n\"fields\": [\n\n\n"} {
+		if _, err := Read(strings.NewReader(text), "x"); err == nil || !strings.HasPrefix(err.Error(), "replay: x:3:12: ") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // A random table, written and read, answers with what was put in.
 func TestRandomTables(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
