@@ -20,7 +20,7 @@ import (
 // value works.
 type Options struct {
 	// Workers is how many candidates are evaluated at once, at most one for each
-	// proposal in flight. Zero means one per core or, on GPUs, one per proposal.
+	// proposal in flight. Zero means two per core or, on GPUs, one per proposal.
 	Workers int
 	// Listen, when not nil, is called with every event, from one goroutine.
 	Listen func(Event)
@@ -302,8 +302,9 @@ func warmStart(j Job) int {
 func cold(j Job) bool { return j.Sweep || j.Strategy == "random" || j.Backend == Replay }
 
 // workersFor is how many candidates are evaluated at once: as many as asked for, else
-// one per core, or for GPUs as many as there are proposals in flight, since most of
-// them wait for the GPU. A window of zero is the default one.
+// two per core, so that one is ready when a core or the turn to time is free, or for GPUs
+// as many as there are proposals in flight, since most of them wait for the GPU. A window of
+// zero is the default one.
 func workersFor(asked, window int, backend string) int {
 	window = cmp.Or(window, campaign.DefaultWindow)
 	switch {
@@ -312,7 +313,7 @@ func workersFor(asked, window int, backend string) int {
 	case backend == CUDA:
 		return window
 	}
-	return min(runtime.NumCPU(), window)
+	return min(2*runtime.NumCPU(), window)
 }
 
 // resumable refuses to continue a campaign on another device or against another baseline:

@@ -31,7 +31,7 @@ func TestWorkers(t *testing.T) {
 		backend       string
 		want          int
 	}{
-		{0, 0, CPU, min(cores, 8)},
+		{0, 0, CPU, min(2*cores, 8)},
 		{0, 1, CPU, 1},
 		{3, 0, CPU, 3},
 		{9, 4, CPU, 4},

@@ -48,7 +48,7 @@ var runSettings = []setting{
 	{"cost-per-hour", 0.0, "what an hour of this machine costs, for --max-cost"},
 	{"max-cost", 0.0, "stop when the campaign has cost this much (0: no limit)"},
 	{"sanitize", "all", "sanitize all candidates that match the reference, or only contenders: slow ones are then timed unsanitized, and can never win"},
-	{"workers", 0, "evaluate `N` candidates at once (0: one per core; for GPUs one per proposal in flight)"},
+	{"workers", 0, "evaluate `N` candidates at once (0: two per core; for GPUs one per proposal in flight)"},
 	{"window", 0, "proposals in flight; part of the search's path, unlike --workers (0: 8, or 32 for each GPU)"},
 	{"finalists", 4, "measure the best `N` again at the end (-1: no finals)"},
 	{"shape", []string{}, "tune for this `SHAPE`: a name, or dimensions such as M=64,N=512 (repeatable; default: the kernel's first)"},

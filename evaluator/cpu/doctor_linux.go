@@ -72,8 +72,7 @@ func (h *lab) findTools(ctx context.Context) error {
 	for _, c := range candidates {
 		f := c.flavour
 		if slices.Contains(f.args, "-g") && !h.tool.clang {
-			// gcc spends a quarter of such a build on where each variable is, which no report names.
-			f.args = append(f.args, "-fno-var-tracking")
+			f.args = append(f.args, quickCode...)
 		}
 		t := evaluator.Tool{Name: f.name, Path: c.path}
 		switch {

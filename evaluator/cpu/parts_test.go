@@ -6,11 +6,13 @@ import (
 	"maps"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/evotune/evotune/evaluator/internal/labs"
+	"github.com/evotune/evotune/kernels"
 )
 
 func TestFirstError(t *testing.T) {
@@ -59,6 +61,21 @@ func TestPlainMachine(t *testing.T) {
 	got := sanitizableFlags([]string{"-O3", "-flto", "-march=native", "-fomit-frame-pointer", "-s", "-DX"})
 	if strings.Join(got, " ") != "-O3 -march=native -DX" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestQuickCode: what a definition asks of code that is timed costs no time in the sanitizers' builds of gcc.
+func TestQuickCode(t *testing.T) {
+	s := sharedLab(t, "scale", asanName, tsanName, guardsName)
+	if s.lab.tool.clang {
+		t.Skip("clang has other flags")
+	}
+	for _, f := range s.lab.flavours {
+		args := f.compilation(&kernels.Rendered{Flags: []string{"-O3", "-funroll-loops"}}, "").args
+		asked, last := slices.Index(args, "-funroll-loops"), slices.Index(args, "-fno-unroll-loops")
+		if f.guards == (last >= 0) || !f.guards && last < asked {
+			t.Errorf("%s is compiled with %q", f.name, args)
+		}
 	}
 }
 
