@@ -274,6 +274,78 @@ func TestWorn(t *testing.T) {
 	}
 }
 
+// What is known of the baseline's process is not measured again for each candidate, unless it holds no more.
+func TestCalibratedOnce(t *testing.T) {
+	b := openBare(t)
+	candidate := b.build("nothing", 1)
+	launches := func(before func(*timingState)) (n uint64) {
+		s := b.open(evaluator.ForTiming, candidate).(*session) //nolint:forcetypeassert // it is one
+		defer s.Close()                                        //nolint:errcheck // another test's
+		before(s.state)
+		if s.state.timed != nil {
+			n = -s.state.timed.seq
+		}
+		if _, err := s.Sample(t.Context(), b.request(0, false)); err != nil {
+			t.Fatal(err)
+		}
+		return n + s.state.timed.seq
+	}
+	nothing := func(*timingState) {}
+	launches(nothing)
+	var seen []uint64
+	for range 20 { // on a busy machine a launch may take twice as long
+		n := launches(nothing)
+		if seen = append(seen, n); n == 1 {
+			break
+		}
+	}
+	if seen[len(seen)-1] != 1 {
+		t.Errorf("%v launches of a baseline that was calibrated", seen)
+	}
+	slower := launches(func(s *timingState) {
+		for d := range s.calibrated {
+			s.calibrated[d] *= 8
+		}
+	})
+	fresh := launches(func(s *timingState) { s.dropBaseline() })
+	if slower < 4 || fresh < 4 {
+		t.Errorf("%d and %d launches where nothing is known", slower, fresh)
+	}
+}
+
+// Outputs that were compared are not compared again before the candidate goes on.
+func TestLookedOnce(t *testing.T) {
+	b := openBare(t)
+	s := b.open(evaluator.ForTiming, b.build("nothing", 1)).(*session) //nolint:forcetypeassert // it is one
+	defer s.Close()                                                    //nolint:errcheck // another test's
+	if _, err := s.Sample(t.Context(), b.request(1, false)); err != nil {
+		t.Fatal(err)
+	}
+	c := s.entries[0].now
+	c.batch = 2
+	if _, err := c.try(c.batch); err != nil {
+		t.Fatal(err)
+	}
+	first, other := c.last[:1], c.last
+	for _, step := range []struct {
+		last     []uint32
+		launches uint64
+	}{{first, 1}, {first, 0}, {other, 1}, {other, 0}} {
+		c.last = step.last
+		var left evaluator.Observation
+		before := s.state.answers.seq
+		if err := c.look(s.base, &left, true); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.state.answers.seq - before; got != step.launches {
+			t.Errorf("%d batches of the baseline for %d launches, %d of them compared; want %d", got, len(c.last), len(c.looked), step.launches)
+		}
+	}
+	if len(c.looked) != 2 {
+		t.Errorf("%d of 2 launches were compared", len(c.looked))
+	}
+}
+
 // In a pair the second is bound to the core that the first had; who may use several is bound to none.
 func TestSameCore(t *testing.T) {
 	var allowed unix.CPUSet

@@ -53,6 +53,8 @@ type timingState struct {
 	// drawn is when the pool was drawn, and pythonTime how long functions in Python took since.
 	drawn      time.Time
 	pythonTime time.Duration
+	// calibrated is how long a launch of timed took at a shape, at least, in nanoseconds.
+	calibrated map[*shapeData]float64
 	// making is how long it took to make contents, all in all.
 	making time.Duration
 }
@@ -122,6 +124,7 @@ func newTimingState(h *lab, shapes []*shapeData) (*timingState, error) {
 	n := len(h.problem.roles)
 	t := &timingState{
 		h: h, q: h.problem, shapes: shapes, places: map[*shapeData]*placement{}, values: make([][]float64, n),
+		calibrated: map[*shapeData]float64{},
 	}
 	var at span
 	for _, d := range shapes {
@@ -203,6 +206,7 @@ func (t *timingState) dropBaseline() {
 		}
 	}
 	t.timed, t.answers = nil, nil
+	clear(t.calibrated)
 }
 
 // flush reads through the baseline's memory, so that nothing that was touched
@@ -233,6 +237,7 @@ type contender struct {
 	target  time.Duration      // how long a batch should last
 	batch   int
 	last    []uint32 // the sets of the last batch
+	looked  []uint32 // those of them whose outputs were compared; the process has been stopped since
 	due     []*edge  // edge cases that have to come
 	edges   int      // how many batches there are for one with edge-case contents
 	ran     int      // launches in batches so far
@@ -246,7 +251,7 @@ type contender struct {
 // What the kernel accounted to it is exact while it is frozen, and nowhere else.
 func (c *contender) run(sets []uint32) (evaluator.Reading, error) {
 	c.t.prime(c.a, c.d, sets)
-	c.last = sets
+	c.last, c.looked = sets, nil
 	n := len(sets)
 	var none evaluator.Reading
 	used, err := c.p.cpuTime()
@@ -304,11 +309,17 @@ func (c *contender) look(base *contender, left *evaluator.Observation, all bool)
 		if !all && len(chosen) > 0 && (len(chosen)+1)*elements > checkBudget {
 			break
 		}
-		chosen = append(chosen, c.last[at])
+		if set := c.last[at]; !slices.Contains(c.looked, set) {
+			chosen = append(chosen, set)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil
 	}
 	if err := base.answer(chosen); err != nil {
 		return err
 	}
+	c.looked = append(c.looked, chosen...)
 	left.AgainstBaseline = true
 	wrong := func(o evaluator.Output) bool { return evaluator.WrongOutput(o, c.within[o.Name]) != "" }
 	for _, set := range chosen {
@@ -383,7 +394,7 @@ func (c *contender) interrupt(base *contender, left *evaluator.Observation) erro
 func (c *contender) stopped(base *contender, left *evaluator.Observation, sets []uint32) error {
 	n := len(sets)
 	c.t.prime(c.a, c.d, sets)
-	c.last = sets
+	c.last, c.looked = sets, nil
 	step := c.step()
 	if err := c.p.send(command{kind: commandRun, launches: sets, step: step, junk: -1}); err != nil {
 		return err
@@ -452,6 +463,19 @@ func (c *contender) lookAround(left *evaluator.Observation) {
 			left.Guard = c.a.checkGuards(&c.d.layout, c.place.base, s)
 		}
 	}
+}
+
+// recall has batches of the size that follows from an earlier calibration of the same process, if a warm-up shows that a
+// launch still takes about as long.
+func (c *contender) recall(tried float64) (holds bool, err error) {
+	c.batch = c.want(tried)
+	r, err := c.try(c.batch)
+	if err != nil {
+		return false, err
+	}
+	took := lasted(r, c.batch)
+	c.tried = min(tried, took)
+	return took < 2*tried && tried < 2*took, nil
 }
 
 // calibrate chooses the size of the batches. It ends with a warm-up.
@@ -569,7 +593,17 @@ func (h *lab) contend(t *timingState, p *process, d *shapeData, threads int, r e
 		c.a = t.theirs
 		return c, nil
 	}
-	return c, c.calibrate()
+	if tried := t.calibrated[d]; p == t.timed && tried > 0 {
+		if holds, err := c.recall(tried); holds || err != nil {
+			return c, err
+		}
+		c.tried = 0
+	}
+	err := c.calibrate()
+	if p == t.timed {
+		t.calibrated[d] = c.tried
+	}
+	return c, err
 }
 
 // contendBaseline prepares the baseline, and starts it when it does not run.
