@@ -126,7 +126,7 @@ func FieldErrors(err error) (list []*FieldError) {
 	if f := (*FieldError)(nil); errors.As(err, &f) {
 		list = []*FieldError{f}
 	}
-	if all := (wrongFields)(nil); errors.As(err, &all) {
+	if all := wrongFields(nil); errors.As(err, &all) {
 		list = all
 	}
 	return list

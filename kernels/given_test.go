@@ -194,6 +194,7 @@ func TestGivenErrors(t *testing.T) {
 		{"nothing to tune for", scaled, []string{`"tune"`, `"verify"`}, "no shape is to be tuned for"},
 		{"no valid genome", scaled, []string{"STEP > 1 or not FAST", "STEP > 4"}, "no"},
 		{"a dimension without a size", scaled, []string{`"T": 512, `, ""}, "T"},
+		{"a file elsewhere", scaled, []string{`"files": {`, `"files": {"../elsewhere": "", `}, "leads out of the kernel's folder"},
 		{"an expression", scaled, []string{`["T*D"]`, `["T*N"]`}, "N"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

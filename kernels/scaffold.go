@@ -65,6 +65,9 @@ func newFolder(dir, name string, files map[string]string, check func(temp string
 		}
 	}()
 	for f, text := range files {
+		if !filepath.IsLocal(filepath.FromSlash(f)) {
+			return fmt.Errorf("the file name %q leads out of the kernel's folder: choose another", f)
+		}
 		at := filepath.Join(temp, filepath.FromSlash(f))
 		err := os.MkdirAll(filepath.Dir(at), 0o755)
 		if err == nil {

@@ -161,7 +161,7 @@ func (a *app) compare(ctx context.Context, plan *searchbench.Plan, traces string
 				return badInput(err)
 			}
 			plan.Runs = func(s *searchbench.Space, how searchbench.Search, runs []searchbench.Run) error {
-				return writeWhole(filepath.Join(traces, s.Name()+"."+traceName(how)+".json"), func(w io.Writer) error {
+				return writeWhole(filepath.Join(traces, strings.ReplaceAll(s.Name(), string(filepath.Separator), "-")+"."+traceName(how)+".json"), func(w io.Writer) error {
 					return json.NewEncoder(w).Encode(s.Trace(paths[s], traceName(how), runs))
 				})
 			}

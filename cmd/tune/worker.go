@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -234,7 +235,7 @@ func (a *app) workerOptions(d workerDevice, client *api.Client, drain <-chan str
 			return nats.Dial(access, log)
 		},
 		Open: func(ctx context.Context, p fleet.Place, fetch func(context.Context, fleet.File, io.Writer) error) (fleet.Runner, error) {
-			place, err := d.machine.OpenPlace(ctx, p, filepath.Join(places, p.Campaign), fetch)
+			place, err := d.machine.OpenPlace(ctx, p, filepath.Join(places, placeName(p.Campaign)), fetch)
 			if err != nil {
 				return nil, err
 			}
@@ -242,6 +243,12 @@ func (a *app) workerOptions(d workerDevice, client *api.Client, drain <-chan str
 		},
 		Trouble: func() string { return noRoom(cache) },
 	}
+}
+
+// placeName names the folder of a campaign, which the coordinator names: it is made, and removed
+// with all that is in it.
+func placeName(campaign string) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(campaign)))[:16]
 }
 
 // reachable adds the host of the service to the addresses of the broker: the name that the broker

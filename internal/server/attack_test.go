@@ -42,6 +42,15 @@ func TestWholeSweep(t *testing.T) {
 	f.rest(c.ID, api.Finished)
 }
 
+// TestZippedNames: no file of a download leads out of its folder.
+func TestZippedNames(t *testing.T) {
+	for _, name := range []string{"../x", "/x", "a/../../x", ""} {
+		if _, err := zipped("library", evotune.Files{name: nil}); err == nil {
+			t.Errorf("%q is sent", name)
+		}
+	}
+}
+
 // TestTableTellsNothing: whoever names a file as a table learns neither what is in it nor
 // whether it is there.
 func TestTableTellsNothing(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"path"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -39,6 +40,9 @@ func zipped(folder string, files evotune.Files) ([]byte, error) {
 	w := zip.NewWriter(&b)
 	size := 0
 	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if !filepath.IsLocal(name) {
+			return nil, fmt.Errorf("the file name %q leads out of the folder", name)
+		}
 		if size += len(files[name]); size > maxDownload {
 			return nil, fmt.Errorf("the files have more than %d bytes", maxDownload)
 		}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -36,6 +37,16 @@ class Folders(Case):
         k = self.kernel()
         (k.folder / "reference.c").write_text("wrong")
         self.assertNotEqual((self.kernel().folder / "reference.c").read_text(), "wrong")
+
+    def test_a_name_leads_nowhere_else(self) -> None:
+        above = Path(evotune._tune.cache()) / "kernels" / "mine"
+        above.mkdir(parents=True, exist_ok=True)
+        (above / "precious").write_text("mine")
+        self.addCleanup(shutil.rmtree, above, ignore_errors=True)
+        for name in ("../mine", "../../../x", "/tmp/x", "a/b", "..", ".", "", "A", "a\n", "x" * 64, 3):
+            with self.refused("cannot name a kernel"):
+                self.kernel(name=name)
+        self.assertEqual((above / "precious").read_text(), "mine")
 
     def test_defaults_are_printed_once(self) -> None:
         with printed() as first:

@@ -30,6 +30,7 @@ _DTYPES = {
     "float64": "f64", "double": "f64", "float32": "f32", "float": "f32", "float16": "f16", "half": "f16", "bfloat16": "bf16",
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int64": "i64", "int32": "i32", "int8": "i8", "uint8": "u8",
 }
+_NAME = r"[a-z0-9][a-z0-9_-]{0,62}"
 _KNOWN = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i64", "i32", "i8", "u8")
 
 
@@ -134,6 +135,8 @@ class Kernel:
         backward: Optional[Callable[..., Any]] = None, description: Optional[str] = None, quiet: bool = False,
         _python: bool = False,
     ):
+        if not isinstance(name, str) or not re.fullmatch(_NAME, name):  # before it is part of a path
+            raise Error(f"{name!r} cannot name a kernel: use a-z, 0-9, - and _, beginning with a letter or digit")
         self.name = name
         lang = lang or language
         inputs = _mapping(inputs or {}, "inputs", Tensor, 'x=evotune.tensor("T", "D")')
@@ -262,9 +265,10 @@ class Kernel:
                     self.defaults.append(found["msg"][len("assumed: "):])
             same = self.folder.exists() and _same(Path(made) / self.name, self.folder)
             if not same:  # one that somebody has changed is made again
-                shutil.rmtree(self.folder, ignore_errors=True)
                 above.mkdir(parents=True, exist_ok=True)
                 try:
+                    if self.folder.exists():
+                        os.replace(self.folder, os.path.join(temp, "old"))
                     os.replace(os.path.join(made, self.name), self.folder)
                 except OSError:
                     if not _same(Path(made) / self.name, self.folder):  # another program was faster
