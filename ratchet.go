@@ -3,7 +3,6 @@ package evotune
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +13,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/internal/strict"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
 )
@@ -125,7 +125,7 @@ func ReadRatchet(path string) (Ratchet, error) {
 	bad := func(format string, args ...any) (Ratchet, error) {
 		return Ratchet{}, badInput(fmt.Errorf("%s: %s", path, fmt.Sprintf(format, args...)))
 	}
-	if err := json.Unmarshal(b, &r); err != nil {
+	if err := strict.Unmarshal(b, &r); err != nil {
 		return bad("it is not a ratchet file: %v: --update writes one", err)
 	}
 	kind, version, _ := strings.Cut(r.Format, "/")

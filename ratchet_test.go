@@ -113,6 +113,8 @@ func TestReadRatchet(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"good", file(entry(), entry(`"f"`, `"g"`)), ""},
 		{"empty", file(), ""},
+		{"a key twice", file(entry(`"kernel":"k"`, `"kernel":"k","kernel":"l"`)), `key "kernel" is there twice in entries[0]`},
+		{"a key in other case", file(entry(`"kernel"`, `"Kernel"`)), `key "Kernel" is spelled "kernel" in entries[0]`},
 		{"no JSON", "[", "it is not a ratchet file"},
 		{"another file", `{"format":"evotune-report/1"}`, "it is not a ratchet file: its format is"},
 		{"newer", `{"format":"evotune-ratchet/2"}`, "upgrade evotune"},

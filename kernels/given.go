@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/strict"
 )
 
 // Given is what a source does not say about its kernel. With it [ScaffoldFrom] leaves
@@ -113,12 +114,16 @@ type GivenParameter struct {
 	Values []json.RawMessage `json:"values"`
 }
 
-// ParseGiven reads a Given from JSON. An unknown key is an error.
+// ParseGiven reads a Given from JSON. An unknown key is an error, and so is one that is there twice.
 func ParseGiven(text []byte) (*Given, error) {
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	d.DisallowUnknownFields()
 	g := &Given{}
-	if err := d.Decode(g); err != nil {
+	err := strict.Check(text, g)
+	if err == nil {
+		err = d.Decode(g)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("what is given of a kernel: %w", err)
 	}
 	return g, nil

@@ -315,3 +315,17 @@ func TestReadSignature(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+// TestGivenKeys: a key that is there twice, or in other case, is an error.
+func TestGivenKeys(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"dims": ["N"], "dims": ["M"]}`:          `key "dims" is there twice`,
+		`{"Dims": ["N"]}`:                         `key "Dims" is spelled "dims"`,
+		`{"scalars": [{"name": "a", "Name": 1}]}`: `key "Name" is spelled "name" in scalars[0]`,
+		`{"dimensions": []}`:                      `unknown field "dimensions"`,
+	} {
+		if _, err := kernels.ParseGiven([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -2,12 +2,13 @@ package searchbench
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/evotune/evotune/internal/strict"
 )
 
 // Peers are the scores of other programs' strategies: by strategy, then by the
@@ -25,9 +26,12 @@ type Peer struct {
 // ReadPeers reads scores as JSON. Unknown fields are ignored.
 func ReadPeers(r io.Reader) (Peers, error) {
 	var p Peers
-	d := json.NewDecoder(r)
-	if err := d.Decode(&p); err != nil {
-		return nil, fmt.Errorf("not scores by strategy and space, near byte %d: %w", d.InputOffset(), err)
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := strict.Unmarshal(text, &p); err != nil {
+		return nil, fmt.Errorf("not scores by strategy and space: %w", err)
 	}
 	return p, nil
 }

@@ -373,7 +373,7 @@ func TestLeague(t *testing.T) {
 	if got[2].Spaces != 1 {
 		t.Errorf("the last is %+v", got[2])
 	}
-	for _, bad := range []string{"", "[]", `{"a": 1}`, `{"a": {"b": {"P_iso": "x"}}}`} {
+	for _, bad := range []string{"", "[]", `{"a": 1}`, `{"a": {"b": {"P_iso": "x"}}}`, `{"a": {"b": {"P_iso": 1, "P_iso": 2}}}`, `{"a": {"b": {"p_iso": 1}}}`} {
 		if _, err := ReadPeers(strings.NewReader(bad)); err == nil {
 			t.Errorf("peers %q are read", bad)
 		}

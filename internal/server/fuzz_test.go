@@ -280,6 +280,26 @@ func exchange(t *testing.T, address, request string) (status int, text string, e
 	return resp.StatusCode, text, nil //nolint:bodyclose // closing the connection closes a stream
 }
 
+// post sends a submission as it is, and reads the answer.
+func (f *fixture) post(body string) (status int, text string) {
+	f.Helper()
+	req, err := http.NewRequestWithContext(f.Context(), http.MethodPost, f.url+"/v1/campaigns", strings.NewReader(body))
+	if err != nil {
+		f.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := f.client.Do(req)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
 // TestWrongRequests: a property that is none is told with those that there are, and a method with a type of its own.
 func TestWrongRequests(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
@@ -291,6 +311,18 @@ func TestWrongRequests(t *testing.T) {
 		f.do("POST", "/v1/campaigns", json.RawMessage(body), &p, 422)
 		if len(p.Errors) != 1 || p.Errors[0].Location != want.Location || !strings.HasPrefix(p.Errors[0].Message, want.Message) {
 			t.Errorf("%s: %+v, want %+v", body, p, want)
+		}
+	}
+	// Keys that encoding/json would take without a word.
+	for body, want := range map[string]string{
+		`{"kernel": "sgemm", "kernel": "softmax"}`:                       `key "kernel" is there twice`,
+		`{"kernel": "sgemm", "budget": {"seconds": 1, "seconds": 9000}}`: `key "seconds" is there twice in budget`,
+		`{"Kernel": "sgemm"}`:                                            "unexpected property",
+		`{"kernel": "sgemm", "BUDGET": {"seconds": 1}}`:                  "unexpected property",
+	} {
+		status, text := f.post(body)
+		if status/100 != 4 || !strings.Contains(strings.ReplaceAll(text, `\"`, `"`), want) {
+			t.Errorf("%s: %d %s, want %q", body, status, text, want)
 		}
 	}
 	var p api.Problem

@@ -56,7 +56,7 @@ func (w *recorder) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	if w.text == nil && !(w.secret && w.status < 300) && textual(w.Header()) {
+	if w.text == nil && (!w.secret || w.status >= 300) && textual(w.Header()) {
 		w.text = &words.Redactor{To: w.ResponseWriter}
 	}
 	if w.text == nil {

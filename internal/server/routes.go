@@ -18,6 +18,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/strict"
 	"github.com/evotune/evotune/store"
 )
 
@@ -27,6 +28,7 @@ func (s *Service) routes() http.Handler {
 	config := huma.DefaultConfig("evotune", "1")
 	config.Info.Description = "Campaigns that tune compute kernels, and what they found."
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "/openapi", "", ""
+	config.Formats = map[string]huma.Format{"application/json": plainJSON, "json": plainJSON}
 	config.CreateHooks = nil // no $schema in bodies: they are what package api says
 	config.RejectUnknownQueryParameters = true
 	config.Transformers = append(config.Transformers, func(ctx huma.Context, _ string, answer any) (any, error) {
@@ -180,7 +182,11 @@ func failed(err error) error {
 	return fail(http.StatusInternalServerError, api.Internal, err.Error())
 }
 
+// plainJSON is JSON in which no key is there twice.
+var plainJSON = huma.Format{Marshal: huma.DefaultJSONFormat.Marshal, Unmarshal: strict.Unmarshal}
+
 func init() {
+	huma.ValidateStrictCasing = true
 	// What huma finds wrong with a request is told like everything else.
 	huma.NewError = func(status int, detail string, errs ...error) huma.StatusError {
 		var large *http.MaxBytesError

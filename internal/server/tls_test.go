@@ -1,17 +1,20 @@
 package server
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -44,6 +47,52 @@ func newCertificate(t *testing.T, cert, key string, serial int64) *x509.CertPool
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(public)
 	return pool
+}
+
+// TestCertificateExpires: a certificate that is not valid, or not for long, is warned of when it is read and once a
+// day, until it is renewed.
+func TestCertificateExpires(t *testing.T) {
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		from, until time.Duration // from now
+		want        string
+	}{
+		{-day, 8 * day, ""},
+		{-day, 6 * day, "expires soon"},
+		{-day, -time.Second, "has expired"},
+		{time.Hour, 90 * day, "is not valid yet"},
+	} {
+		got := notLong(&x509.Certificate{NotBefore: now.Add(c.from), NotAfter: now.Add(c.until)}, now)
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("from %s until %s: %q, want %q", c.from, c.until, got, c.want)
+		}
+	}
+
+	var logs bytes.Buffer
+	defer slog.SetDefault(slog.Default())
+	slog.SetDefault(slog.New(slog.NewTextHandler(&logs, nil)))
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	newCertificate(t, cert, key, 1) // for an hour
+	c := &certificate{cert: cert, key: key}
+	if err := c.read(); err != nil {
+		t.Fatal(err)
+	}
+	said := func(want int) {
+		t.Helper()
+		if n := strings.Count(logs.String(), "expires soon"); n != want {
+			t.Errorf("%d warnings, want %d: %s", n, want, logs.String())
+		}
+	}
+	said(1)
+	for _, ago := range []time.Duration{25 * time.Hour, 23 * time.Hour} {
+		c.looked, c.warned = time.Time{}, time.Now().Add(-ago)
+		if _, err := c.get(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said(2)
 }
 
 // TestTLS: a service answers over TLS, HTTP/2 too, and takes a renewed certificate.

@@ -512,6 +512,8 @@ func TestDescribed(t *testing.T) {
 		{file("other.json", strings.ReplaceAll(cache, "mode", "node")), t1, "the T1 description has no parameter node"},
 		{file("t4.json", foreignT4), file("bad.json", strings.Replace(description, "bx < 64 or", "bx < or", 1)), `bad.json: not a usable recorded space: condition "bx < or mode == 'a'": column 6`},
 		{file("t4.json", foreignT4), file("cut.json", description[:40]), "cut.json:1:41: not a usable recorded space: the file ends too early"},
+		{file("t4.json", foreignT4), file("twice.json", strings.Replace(description, `"Name": "mode"`, `"Name": "mode", "Name": "node"`, 1)), `key "Name" is there twice in TuningParameters[0]`},
+		{file("t4.json", foreignT4), file("case.json", strings.Replace(description, `"Name": "mode"`, `"name": "mode"`, 1)), `key "name" is spelled "Name"`},
 		{t1, "", "t1.json:1:1: not a usable recorded space: a T1 description has no results"},
 	} {
 		if _, err := LoadDescribed(c.path, c.t1); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.want) {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/evotune/evotune/internal/strict"
 )
 
 // A positionError is a fault at a byte of the text.
@@ -212,7 +214,16 @@ func (r *reader) number(what string) (x float64, ok bool, at int64, err error) {
 // into decodes the next value.
 func (r *reader) into(v any, what string) error {
 	at := r.here()
-	err := r.d.Decode(v)
+	var raw json.RawMessage
+	err := r.d.Decode(&raw)
+	if err == nil {
+		if err := strict.Check(raw, v); err != nil {
+			return fail(at, "%s: %v", what, err)
+		}
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.UseNumber()
+		err = d.Decode(v)
+	}
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
 		return fail(at, "%s: %s is not expected here", what, kind.Value)
