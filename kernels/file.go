@@ -288,7 +288,7 @@ func readKernel(file string, shared fs.FS) (text string, files map[string]string
 	size := len(text)
 	var include func(from, text string) error
 	include = func(from, text string) error {
-		for _, m := range localInclude.FindAllStringSubmatch(text, -1) {
+		for _, m := range localInclude.FindAllStringSubmatch(ours(text), -1) {
 			// The search order of compilers: beside the including file, then beside the
 			// kernel. A missing file may be in a branch that is not compiled: the compiler
 			// reports it.

@@ -244,7 +244,12 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 		quoted[i] = quoteTOML(dim)
 	}
 	d.add("dims = [%s]", strings.Join(quoted, ", "))
-	d.ask("operations", `the floating-point operations of one launch, an expression `+over+`, such as "2*`+strings.Join(dims, "*")+`"`, `"1"`)
+	counts := !slices.ContainsFunc(args, func(a argument) bool { return a.dtype.Float() }) // as a histogram does
+	if counts {
+		d.assumed = append(d.assumed, Finding{File: definitionFile, Line: len(d.lines), Msg: "assumed: no operations, since no number is a floating-point one: the floor that they set for the time is not run"})
+	} else {
+		d.ask("operations", `the floating-point operations of one launch, an expression `+over+`, such as "2*`+strings.Join(dims, "*")+`"`, `"1"`)
+	}
 	var moved []string
 	for _, n := range slices.Sorted(maps.Keys(bySize)) {
 		moved = append(moved, fmt.Sprintf("%d*(%s)", n, strings.Join(bySize[n], " + ")))
@@ -256,9 +261,11 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 			pipe = map[DType]string{F32: "f32", F64: "f64"}[kind]
 		}
 	}
-	if pipe != "" {
+	switch {
+	case counts:
+	case pipe != "":
 		d.assume("the peak that bounds the operations, if they have the type of the buffers", "pipe = %q", pipe)
-	} else {
+	default:
 		d.ask("pipe", `the peak that bounds the operations, such as "f32", or "tensor-f16" for tensor cores`, `"f32"`)
 	}
 	d.add("")
@@ -302,7 +309,7 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 		case s.result != nil && a.name == s.result.name:
 			d.add(`role = "out"`)
 		case a.changed > 0:
-			d.ask("role", fmt.Sprintf(`"out", or "inout" if %s counts before the launch: line %d of %s changes it`, a.name, a.changed, base), `"out"`)
+			d.ask("role", fmt.Sprintf(`"out", or "inout" if %s counts before the launch, with a line data = "%s" below: line %d of %s changes it`, a.name, map[bool]string{true: "uniform(-1,1)", false: "integers(0,7)"}[a.dtype.Float()], a.changed, base), `"out"`)
 		default:
 			d.assume("inout if the kernel reads it before it writes it", `role = "out"`)
 		}

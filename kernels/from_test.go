@@ -146,7 +146,12 @@ func TestFromForms(t *testing.T) {
 		{
 			"an output that is changed", "k.c",
 			"#define U 1 // tune: 1, 2\nvoid f(int n, float *y)\n{\n for (int i = 0; i < n; i++)\n  y[i % (n)] += U;\n}", "",
-			"kernel.toml", `role = 'FILL IN: "out", or "inout" if y counts before the launch: line 5 of k.c changes it'`,
+			"kernel.toml", `role = 'FILL IN: "out", or "inout" if y counts before the launch, with a line data = "uniform(-1,1)" below: line 5 of k.c changes it'`,
+		},
+		{
+			"integers alone, which have no floating-point operations", "k.cu",
+			"#define U 1 // tune: 1, 2\n__global__ void f(int n, const unsigned char *x, unsigned *y)\n{ atomicAdd(&y[x[0]], U); }", "",
+			"kernel.toml", "dims = [\"n\"]\nbytes = ",
 		},
 		{
 			"tensor cores, of which there are several peaks", "k.cu",
