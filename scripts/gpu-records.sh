@@ -360,6 +360,39 @@ fleet() {
   done
 }
 
+# answer FILL DIR: fills in the kernel's folder that was made from a file of kernels/testdata/from-cuda: the lines of FILL
+# take the places of those that are left to fill in, and what follows "reference.c:" that of the #error line.
+answer() {
+  awk 'NR == FNR { if ($0 == "reference.c:") over = 1; if (!over) { if (/^ /) list[n] = list[n] "\n" $0; else list[++n] = $0 } next }
+    /FILL IN: / { print list[++at]; next } { print }' "$1" "$2/kernel.toml" >"$2/filled" && mv "$2/filled" "$2/kernel.toml"
+  awk 'NR == FNR { if (on) text = text $0 "\n"; if ($0 == "reference.c:") on = 1; next }
+    /FILL IN: / { printf "%s", text; next } { print }' "$1" "$2/reference.c" >"$2/filled" && mv "$2/filled" "$2/reference.c"
+}
+
+# fromcuda: twenty plain files in CUDA, from `kernels new --from` to a winner, FROM (20) seconds each, preparation included. A line a
+# file: seconds of both commands, evaluations, what came of it, exit status. FILES has the names of some of them.
+fromcuda() {
+  local file name dir begin rc taken what count=0 won=0
+  rm -rf "$out/fromcuda"
+  mkdir -p "$out/fromcuda"
+  for file in ${FILES:-$(cd kernels/testdata/from-cuda && ls ./*.cu)}; do
+    file=$(basename "$file" .cu) name=${file//_/-} dir=$out/fromcuda/${file//_/-} count=$((count + 1)) what=
+    begin=$(date +%s.%N)
+    bin/tune kernels new "$dir" --from "kernels/testdata/from-cuda/$file.cu" >"$dir.new.txt" 2>"$dir.err"
+    rc=$?
+    if [ $rc = 0 ]; then
+      answer "kernels/testdata/from-cuda/$file.fill" "$dir"
+      timeout 120 bin/tune run "$name" --kernels "$dir" --backend cuda --time "$(seconds "${FROM:-20}")" --warm-start off --store "$out/fromcuda.db" >"$dir.txt" 2>"$dir.err"
+      rc=$?
+      what=$(grep -h '^winner against baseline:\|^best: \|^nothing faster\|^no winner' "$dir.txt" | sed 's/  */ /g' | paste -sd ';')
+    fi
+    taken=$(python3 -c "import time; print(f'{time.time() - $begin:.1f}')")
+    grep -q '^winner against baseline:' "$dir.txt" 2>/dev/null && won=$((won + 1))
+    say "fromcuda: $file: $taken s; $(grep -ho '^[0-9]* evaluations' "$dir.txt" 2>/dev/null || echo 'no evaluations'); ${what:-$(tail -1 "$dir.err" | cut -c1-300)}; status $rc"
+  done
+  say "fromcuda: finals named a winner for $won of $count files"
+}
+
 # family: attention at twelve shapes by one command, from an empty store; its library at 40 shapes between them, beside PyTorch.
 family() {
   local db=$out/family.db lib=$out/libattention
