@@ -55,6 +55,7 @@ func TestFromRefusals(t *testing.T) {
 		{"k.c", "#define TILE 5 // tune: 4, 8\n" + plain, "", "k.c:1: TILE is 5, which is not among its values: add it, since it is what speedups are measured against"},
 		{"k.c", "#define TILE 4 // tune: 4, 4\n" + plain, "", "k.c:1: TILE has the value 4 twice: remove one"},
 		{"k.c", "#define TILE 4 // tune: 4, x\n" + plain, "", "k.c:1: the values 4 and x of TILE are of two kinds: write integers, words, or true and false"},
+		{"k.c", "#define TILE 4 // tune: 4, 1180591620717411303424\n" + plain, "", "k.c:1: the value 1180591620717411303424 of TILE does not fit into 64 bits: give a smaller number"},
 		{"k.c", "#define TILE 4 // tune: 4,\n" + plain, "", "k.c:1: TILE has an empty value: write them as // tune: 16, 32, 64"},
 		{"k.c", "#define TILE 4 // tune: 4\n" + plain, "", "k.c:1: TILE has one value: give several, or remove the comment"},
 		{"k.c", tile + "// tune: 1, 2\n" + plain, "", "k.c:2: this comment says what to tune of nothing: put it behind a #define, a constexpr or a template parameter of f"},

@@ -116,7 +116,7 @@ type GivenParameter struct {
 
 // ParseGiven reads a Given from JSON. An unknown key is an error, and so is one that is there twice.
 func ParseGiven(text []byte) (*Given, error) {
-	d := json.NewDecoder(strings.NewReader(string(text)))
+	d := json.NewDecoder(strings.NewReader(strings.TrimPrefix(string(text), byteOrderMark)))
 	d.DisallowUnknownFields()
 	g := &Given{}
 	err := strict.Check(text, g)
@@ -170,6 +170,8 @@ func scalarJSON(raw json.RawMessage) (any, error) {
 	text := string(raw)
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, nil
+	} else if errors.Is(err, strconv.ErrRange) {
+		return nil, fmt.Errorf("%s does not fit into 64 bits: give a smaller number", text)
 	}
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {

@@ -39,7 +39,7 @@ func given(t *testing.T, file, text string, replace ...string) (string, *kernels
 			t.Fatalf("what is given has no %q", replace[i])
 		}
 	}
-	g, err := kernels.ParseGiven([]byte(strings.NewReplacer(replace...).Replace(scaledGiven)))
+	g, err := kernels.ParseGiven([]byte("\ufeff" + strings.NewReplacer(replace...).Replace(scaledGiven)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +57,16 @@ func TestGiven(t *testing.T) {
 		{"a constant", "k.c", "static const int STEP = 2;\n" + scaled, "static const int STEP = {{.STEP}};\n"},
 		{"a template", "k.c", strings.ReplaceAll(scaled, "STEP", "{{if .FAST}}{{.STEP}}{{end}}"), "i += {{if .FAST}}{{.STEP}}{{end}} * FAST"},
 		{"the order of arguments", "k.c", scaled, "void run_made(int64_t T, int64_t D, const float *x, float *o, float by)\n{\n\tscale((float *)o, (float *)x, T, D, by);\n}\n"},
+		{"an alias", "k.c", strings.NewReplacer("int T", "int len", "T*D", "len*D").Replace(scaled), "\tscale((float *)o, (float *)x, T, D, by);\n"},
+		{"a result that is the output", "k.c", strings.Replace(strings.Replace(scaled, "void", "float", 1), "float *o, ", "", 1), "\to[0] = scale((float *)x, T, D, by);\n"},
 		{"a result", "k.c", strings.Replace(strings.Replace(scaled, "void", "extern \"C\" float", 1), "by*x[i];\n", "by*x[i];\n\treturn 0;\n", 1), "static float scale("},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir, d, err := given(t, c.file, c.source)
+			var replace []string
+			if strings.Contains(c.source, "len") {
+				replace = []string{`"scalars"`, `"aliases": {"len": "T"}, "scalars"`}
+			}
+			dir, d, err := given(t, c.file, c.source, replace...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -191,6 +197,9 @@ func TestGivenErrors(t *testing.T) {
 		{"a parameter that nothing reads", scaled, []string{`"STEP", "values"`, `"STRIDE", "values"`, "STEP > 1", "T > 1"}, "nothing reads the parameter STRIDE"},
 		{"no values", scaled, []string{"[1, 2, 4]", "[]"}, "STEP has no values"},
 		{"values of two kinds", scaled, []string{"[1, 2, 4]", `[1, "two"]`}, "mixes"},
+		{"a value of 71 bits", scaled, []string{"[1, 2, 4]", "[1, 1180591620717411303424]"}, "the parameter STEP: 1180591620717411303424 does not fit into 64 bits"},
+		{"an alias of nothing", scaled, []string{`"scalars"`, `"aliases": {"len": "T"}, "scalars"`}, "scale has no argument len, which is to be named T"},
+		{"another type of the result", strings.Replace(strings.Replace(scaled, "void", "double", 1), "float *o, ", "", 1), nil, "scale returns double, and o is given as f32"},
 		{"nothing to tune for", scaled, []string{`"tune"`, `"verify"`}, "no shape is to be tuned for"},
 		{"no valid genome", scaled, []string{"STEP > 1 or not FAST", "STEP > 4"}, "no"},
 		{"a dimension without a size", scaled, []string{`"T": 512, `, ""}, "T"},

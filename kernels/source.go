@@ -482,6 +482,8 @@ func (s *source) list(at int, name, text string) ([]any, error) {
 	for item := range strings.SplitSeq(text, ",") {
 		v := value(item)
 		switch {
+		case wholeNumber.MatchString(fmt.Sprint(v)) && fmt.Sprintf("%T", v) == "string":
+			return nil, s.fault(at, "the value %v of %s does not fit into 64 bits: give a smaller number", v, name)
 		case v == "":
 			return nil, s.fault(at, "%s has an empty value: write them as // tune: 16, 32, 64", name)
 		case slices.Contains(out, v):

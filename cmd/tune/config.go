@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -185,7 +186,11 @@ func (a *app) configure(cmd *cobra.Command) error {
 // readConfig reads a configuration file and refuses unknown keys.
 func (a *app) readConfig(r io.Reader, path string, known map[string]setting) error {
 	a.v.SetConfigType("toml")
-	if err := a.v.ReadConfig(r); err != nil {
+	text := bufio.NewReader(r)
+	if mark, _ := text.Peek(3); string(mark) == "\uFEFF" { // of some editors
+		_, _ = text.Discard(3)
+	}
+	if err := a.v.ReadConfig(text); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	a.config = path

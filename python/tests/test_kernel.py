@@ -113,6 +113,23 @@ __global__ void silumul(const bf16 *__restrict__ x, bf16 *__restrict__ o, int T,
         self.assertTrue((k.folder / "step.h").exists())
         self.assertEqual(self.kernel(source="k.c").folder, k.folder)
 
+    def test_texts_of_other_editors(self) -> None:
+        with open("old.c", "wb") as f:
+            f.write(b"\xef\xbb\xbf/* plain */\n" + SOURCE.encode())
+        with open("latin.c", "wb") as f:
+            f.write(b"/* schr\xe4g */\n" + SOURCE.encode())
+        with open("ref.c", "wb") as f:
+            f.write(b"/* schr\xe4g */\n" + REFERENCE.encode())
+        for source in ("old.c", "latin.c"):
+            k = self.kernel(source=source, reference="ref.c:reference", constraints="BLOCK <= 16", flags="-O3 -march=native")
+            toml = (k.folder / "kernel.toml").read_text()
+            self.assertIn('expr = "BLOCK <= 16"', toml)
+            self.assertIn('flags = ["-O3", "-march=native"]', toml)
+
+    def test_aliases(self) -> None:
+        k = self.kernel(source=SOURCE.replace("int T", "int len").replace("t < T", "t < len"), aliases=dict(len="T"))
+        self.assertIn("silumul((float *)x, (float *)o, T, D);", (k.folder / "kernel.c.tmpl").read_text())
+
     def test_the_program(self) -> None:
         done = tune("version")
         self.assertEqual(done.returncode, 0)
@@ -144,6 +161,14 @@ class Refusals(Case):
             ("an axis over nothing", dict(inputs=dict(x=evotune.tensor("T", "2*E"))), ["E"]),
             ("integers without data", dict(inputs=dict(x=evotune.tensor("T", dtype="i32"))), ["say what is in it"]),
             ("no file", dict(source="nowhere.c"), ["source nowhere.c: No such file"]),
+            ("a file in C++", dict(source="k.cpp"), ["source k.cpp: evotune tunes files in C (.c), CUDA (.cu) and Triton (.py)"]),
+            ("no values", dict(genes=dict(BLOCK=[])), ["the gene BLOCK has no values"]),
+            ("a value that is not a number", dict(genes=dict(BLOCK=[1.0, float("nan")])), ["the gene BLOCK has the value nan"]),
+            ("an infinite value", dict(genes=dict(BLOCK=[float("inf")])), ["the gene BLOCK has the value inf"]),
+            ("a value of 71 bits", dict(genes=dict(BLOCK=[2**70])), ["the gene BLOCK has the value 1180591620717411303424, which does not fit into 64 bits"]),
+            ("a size of 71 bits", dict(shapes=dict(a=dict(T=2**70, D=2))), ["the shape a has T = 1180591620717411303424"]),
+            ("a tolerance that is not a number", dict(tolerance=dict(f32=float("nan"))), ["the tolerance of f32 is nan"]),
+            ("an alias of nothing", dict(aliases=dict(len="T")), ["silumul has no argument len, which is to be named T"]),
             ("no language", dict(lang="Fortran"), ["lang is 'Fortran'"]),
             ("no reference", dict(reference=None), ["there is no reference"]),
             ("a reference that is a number", dict(reference=3), ["reference is a int"]),
@@ -155,6 +180,20 @@ class Refusals(Case):
                 with self.refused("test_kernel.py:", *words):
                     evotune.Kernel(**self.arguments(**given))
                 self.assertEqual(sorted(os.listdir(".")), before)
+
+    def test_files_that_are_not_utf8(self) -> None:
+        with open("ref.py", "wb") as f:
+            f.write(b"# schr\xe4g\ndef reference(x): return x\n")
+        with self.refused("test_kernel.py:", "reference ref.py: it is not text in UTF-8: save it as UTF-8"):
+            evotune.Kernel(**self.arguments(reference="ref.py:reference"))
+
+    def test_scalars(self) -> None:
+        for value in (float("nan"), float("inf"), [1]):
+            with self.refused("test_kernel.py:", "a scalar is"):
+                evotune.scalar(value)  # type: ignore[arg-type]
+        with self.refused("test_kernel.py:", "a scalar is nan"):
+            evotune.scalar(1, also=[float("nan")])
+        self.assertEqual(evotune.scalar(1, also=2).also, [2.0])  # type: ignore[arg-type]
 
     def test_tensors(self) -> None:
         with self.refused("test_kernel.py:", "at least one axis"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import filecmp
 import hashlib
 import json
+import math
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, 
 
 from . import _tune
 from ._reference import Reference, Source, jitted
-from ._tune import Error
+from ._tune import Error, read
 
 if TYPE_CHECKING:
     from ._campaign import Best, Campaign, Judgment
@@ -83,7 +85,12 @@ class Scalar:
 
 def scalar(value: Union[str, int, float], dtype: Any = "f32", also: Sequence[float] = ()) -> Scalar:
     """A number that the kernel gets by value: a number or an expression over the dimensions. ``also`` are further values to check."""
-    return Scalar(str(value), dtype_of(dtype), list(also))
+    if isinstance(also, (str, int, float)):
+        also = [also]  # type: ignore[list-item]
+    for x in [value, *also]:
+        if not isinstance(x, (str, int, float)) or isinstance(x, float) and not math.isfinite(x) or x is not value and isinstance(x, str):
+            raise Error(f"a scalar is {x!r}: give a finite number, or an expression over the dimensions as a text")
+    return Scalar(str(value), dtype_of(dtype), [float(x) for x in also])
 
 
 def _mapping(value: Any, what: str, kind: type, example: str) -> Dict[str, Any]:
@@ -109,7 +116,7 @@ class Kernel:
     """A kernel in C, CUDA or Triton with what is to be tuned, and a reference that says what is correct.
 
     ``source`` is the text of the source, or the path of a file in C (``.c``), CUDA (``.cu``) or Python (``.py``); ``entry`` the function
-    in it. A function with ``@triton.jit`` is a source itself: docs/triton.md. ``args`` then says what its parameters are whose names do not.
+    in it; ``aliases=dict(len="N")`` names an argument N here that is ``len`` in the source. A function with ``@triton.jit`` is a source itself: docs/triton.md. ``args`` then says what its parameters are whose names do not.
     ``lang`` (or ``language``) is "C", "CUDA" or "Triton", where the source does not show it.
     Its arguments are matched by name with ``inputs``, ``outputs`` (a name in both is read and written), the dimensions in
     ``shapes``, and ``scalars``. ``genes`` have the values to try of each parameter: a macro, a constant or a template parameter
@@ -128,7 +135,7 @@ class Kernel:
     def __init__(
         self, name: str, source: Any, *, entry: Optional[str] = None, reference: Any = None,
         inputs: Optional[Mapping[str, Tensor]] = None, outputs: Optional[Mapping[str, Tensor]] = None, scalars: Optional[Mapping[str, Scalar]] = None,
-        genes: Optional[Mapping[str, Sequence[Gene]]] = None, constraints: Sequence[Any] = (), baseline: Optional[Mapping[str, Gene]] = None,
+        genes: Optional[Mapping[str, Sequence[Gene]]] = None, constraints: Sequence[Any] = (), aliases: Optional[Mapping[str, str]] = None, baseline: Optional[Mapping[str, Gene]] = None,
         shapes: Optional[Mapping[str, Mapping[str, Any]]] = None, grid: Any = None, block: Any = None, shared: Any = None,
         args: Optional[Mapping[str, Gene]] = None, lang: Optional[str] = None, language: Optional[str] = None, flags: Sequence[str] = (), target: Optional[str] = None, tolerance: Optional[Mapping[str, float]] = None,
         operations: Optional[str] = None, pipe: Optional[str] = None, bytes: Optional[str] = None, forward: Optional[Callable[..., Any]] = None,
@@ -155,6 +162,9 @@ class Kernel:
                 if isinstance(size, bool) or not hasattr(size, "__index__"):
                     raise Error(f"the shape {label} has {dim} = {size!r}: give a whole number")
             sizes = {dim: size.__index__() for dim, size in sizes.items()}
+            for dim, n in sizes.items():
+                if not 0 <= n < 1 << 63:
+                    raise Error(f"the shape {label} has {dim} = {n}: give a size from 0 to below 2^63")
             dims = dims or list(sizes)
             if sorted(sizes) != sorted(dims):
                 raise Error(f"the shape {label} has the dimensions {', '.join(sizes) or 'none'}, and the first one has {', '.join(dims)}: give each its size")
@@ -179,7 +189,7 @@ class Kernel:
                 raise Error(f"the input {label} has the dtype {t.dtype}: say what is in it, such as data=\"integers(0,7)\"; an index must stay within what it indexes")
             tolerated = outputs[label].tolerance if label in outputs else None
             if tolerated is not None:
-                b["tolerance"] = tolerated
+                b["tolerance"] = _tolerance(label, tolerated)
             buffers.append(b)
         arguments = [*inputs, *scalars, *dims]
         self._reference = Reference(reference, data, arguments, list(outputs))
@@ -216,7 +226,7 @@ class Kernel:
         if self.cuda and not self.triton and (grid is None or block is None):
             raise Error('a kernel in CUDA needs its launch: write grid=["ceil(N/THREADS)"] and block=["THREADS"]')
         limits = []
-        for c in constraints:
+        for c in [constraints] if isinstance(constraints, str) else constraints:
             expr, why = (c, "") if isinstance(c, str) else tuple(c) if isinstance(c, (tuple, list)) and len(c) == 2 else (None, None)
             if not isinstance(expr, str):
                 raise Error(f"a constraint is {c!r}: give an expression as a text, or a pair of one and why")
@@ -224,10 +234,11 @@ class Kernel:
         given: Dict[str, Any] = {
             "description": description or "", "dims": dims, "operations": operations or "", "pipe": pipe or "", "bytes": bytes or "",
             "reference": self._reference.keys, "files": files, "torch": torch, "shapes": listed, "buffers": buffers,
+            "aliases": _mapping(aliases or {}, "aliases", str, 'len="N"'),
             "scalars": [{"name": label, "dtype": s.dtype, "value": s.value, "also": list(s.also)} for label, s in scalars.items()],
-            "tolerance": {dtype_of(k): float(v) for k, v in (tolerance or {}).items()},
+            "tolerance": {dtype_of(k): _tolerance(k, v) for k, v in (tolerance or {}).items()},
             "parameters": [{"name": label, "values": _values(label, values)} for label, values in genes.items()],
-            "constraints": limits, "baseline": {k: _plain(k, v) for k, v in (baseline or {}).items()}, "target": target or "", "flags": list(flags),
+            "constraints": limits, "baseline": {k: _plain(k, v) for k, v in (baseline or {}).items()}, "target": target or "", "flags": shlex.split(flags) if isinstance(flags, str) else list(flags),
             "grid": _texts(grid, "grid"), "block": _texts(block, "block"), "shared": str(shared or ""), "python": _python,
             "args": {label: _plain(label, value) for label, value in (args or {}).items()},
         }
@@ -358,13 +369,26 @@ def _plain(name: str, value: Any) -> Gene:
         value = value.item()  # a number of NumPy
     if not isinstance(value, (bool, int, float, str)):
         raise Error(f"the gene {name} has the value {value!r}: give numbers, texts, or True and False")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Error(f"the gene {name} has the value {value!r}: give finite numbers")
+    if isinstance(value, int) and not -1 << 63 <= value < 1 << 63:
+        raise Error(f"the gene {name} has the value {value}, which does not fit into 64 bits")
     return value
+
+
+def _tolerance(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise Error(f"the tolerance of {name} is {value!r}: give a number from 0 to below 1")
+    return float(value)
 
 
 def _values(name: str, values: Any) -> List[Gene]:
     if isinstance(values, str):
         raise Error(f"the gene {name} is {values!r}: give the list of its values")
-    return [_plain(name, v) for v in values]
+    list_ = [_plain(name, v) for v in values]
+    if not list_:
+        raise Error(f"the gene {name} has no values: give at least one")
+    return list_
 
 
 _ENDINGS = {"C": ".c", "CUDA": ".cu", "TRITON": ".py"}
@@ -374,15 +398,11 @@ def _source(name: str, source: Union[str, "os.PathLike[str]"], lang: Optional[st
     """The file's name, its text, and where it is if it is a file."""
     path: Optional[str] = None
     text = os.fspath(source)
-    if not isinstance(source, str) or "\n" not in source and source.endswith((".c", ".cu", ".py")):
+    if not isinstance(source, str) or re.fullmatch(r"[^\n;{}()]*\.\w+\s*", source):
         path = os.path.abspath(text)
-        try:
-            with open(path, encoding="utf-8") as f:
-                text = f.read()
-        except OSError as err:
-            raise Error(f"source {os.fspath(source)}: {err.strerror}") from None
-        except UnicodeDecodeError:
-            raise Error(f"source {os.fspath(source)}: it is no text in UTF-8") from None
+        if not path.endswith(tuple(_ENDINGS.values())):
+            raise Error(f"source {os.fspath(source)}: evotune tunes files in C (.c), CUDA (.cu) and Triton (.py)")
+        text = read(path, f"source {os.fspath(source)}", latin1=not path.endswith(".py"))
     if lang is None:
         triton = path and path.endswith(".py") or re.search(r"^@(triton\.)?jit\b", text, re.M)
         lang = "Triton" if triton else "CUDA" if path and path.endswith(".cu") or "__global__" in text else "C"

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import _tune
 from ._kernel import Kernel, Scalar, Tensor, dtype_of
-from ._tune import Error, one_line
+from ._tune import Error, one_line, read
 
 _BLOCKS = ("block_size_x", "block_size_y", "block_size_z")
 _USUAL_BLOCK = ("256", "1", "1")  # where no parameter gives it
@@ -47,11 +47,7 @@ class _Call:
         self.file: Optional[str] = None
         if "\n" not in text and "{" not in text:
             self.file = text
-            try:
-                with open(text, encoding="utf-8") as f:
-                    text = f.read()
-            except OSError as err:
-                raise Error(f"kernel_source {self.file}: {err.strerror}") from None
+            text = read(text, f"kernel_source {self.file}", latin1=True)
         lang = options.pop("lang", None)
         if lang is None:
             lang = "CUDA" if "__global__" in text else "C"

@@ -13,7 +13,7 @@ import textwrap
 import types
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ._tune import Error, place
+from ._tune import Error, place, read
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -168,11 +168,7 @@ class Reference:
             file, _, entry = os.fspath(given).partition(":")
             if not file.endswith((".py", ".c")):
                 raise Error(f'reference is {os.fspath(given)!r}: give a function, or "file.py:function" or "file.c:function"')
-            try:
-                with open(file, encoding="utf-8") as f:
-                    text = f.read()
-            except OSError as err:
-                raise Error(f"reference {file}: {err.strerror}") from None
+            text = read(file, f"reference {file}", latin1=file.endswith(".c"))
             if file.endswith(".c"):
                 self.keys = {"source": "reference.c", "entry": entry or "reference"}
                 self.files["reference.c"] = text

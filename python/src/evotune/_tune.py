@@ -42,6 +42,21 @@ def caller() -> str:
     return place(frame.f_code.co_filename, frame.f_lineno)
 
 
+def read(path: str, what: str, latin1: bool = False) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark; old sources in C may be in Latin-1."""
+    try:
+        with open(path, "rb") as f:
+            text = f.read()
+    except OSError as err:
+        raise Error(f"{what}: {err.strerror}") from None
+    try:
+        return text.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        if latin1 and b"\0" not in text:
+            return text.decode("latin-1").replace("\r\n", "\n")
+        raise Error(f"{what}: it is not text in UTF-8: save it as UTF-8") from None
+
+
 def place(file: str, line: int) -> str:
     """A file and a line as messages show them; a notebook's cell by its number."""
     cell = sys.modules.get("IPython")
