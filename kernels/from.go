@@ -316,7 +316,7 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 		switch {
 		case !a.input:
 		case a.dtype.Float():
-			d.assume("what the kernel is called with", `data = "uniform(-1,1)"`)
+			d.assume("what "+a.name+" is filled with", `data = "uniform(-1,1)"`)
 		default:
 			d.ask("data", "the values of "+a.name+`, such as "integers(0,7)": an index must stay within what it indexes`, `"constant(0)"`)
 		}

@@ -512,9 +512,13 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 				g.Files["reference.cu"] = text
 			}
 		}
-		for use := range made {
+		var verify []Shape
+		if !made[Verify] {
+			verify = def.Problem.ShapesFor(Verify)
+		}
+		for _, use := range []Use{Verify, Sanitize} {
 			if made[use] {
-				g.fit(def, im, base, use)
+				g.fit(def, im, base, use, verify)
 			}
 		}
 		if s.cuda && slices.ContainsFunc(g.Shapes, func(x Shape) bool { return x.Use == Sanitize && !def.Problem.small(x) }) {
@@ -540,12 +544,48 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 	return draft, nil
 }
 
-// fit gives a made shape the first sizes that the baseline can compute.
-func (g *Given) fit(def *Definition, im *Implementation, base genome.Genome, use Use) {
-	i := slices.IndexFunc(g.Shapes, func(x Shape) bool { return x.Use == use })
-	tuned := def.Problem.ShapesFor(Tune)[0]
+// tries lists what a made shape may be, the best first: of those for the sanitizers the given ones to verify,
+// and then sizes that have with these whatever divides all given sizes of a dimension, since a
+// kernel or its reference may need that.
+func (g *Given) tries(tuned Shape, use Use, verify []Shape) (list []Shape) {
+	if use == Sanitize {
+		for _, v := range verify {
+			list = append(list, Shape{Name: string(use), Use: use, Dims: v.Dims})
+		}
+	}
 	for _, sizes := range sizesTried[use] {
 		x := g.like(tuned, use, sizes)
+		for _, d := range g.Dims {
+			if len(verify) == 0 {
+				break
+			}
+			by := tuned.Dims[d]
+			for _, s := range g.Shapes {
+				if s.Use == Tune || s.Use == Verify {
+					by = gcd(by, s.Dims[d])
+				}
+			}
+			if by > 1 {
+				x.Dims[d] = max(x.Dims[d]/by, 1) * by
+			}
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// fit gives a made shape the first sizes that the baseline can compute. verify are the shapes to verify
+// that are given, and not made.
+func (g *Given) fit(def *Definition, im *Implementation, base genome.Genome, use Use, verify []Shape) {
+	i := slices.IndexFunc(g.Shapes, func(x Shape) bool { return x.Use == use })
+	for _, x := range g.tries(def.Problem.ShapesFor(Tune)[0], use, verify) {
 		total, err := def.Problem.allElements(x)
 		fits := err == nil && im.Supports(base, x, nil) == nil
 		ops, err := def.Problem.Operations(x)
@@ -699,7 +739,7 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 		d.add("shape = %s", tomlList(b.Shape))
 		d.add("role = %s", quoteTOML(string(b.Role)))
 		if b.Role != Out && b.Data == "" && b.DType.Float() {
-			d.assume("what the kernel is called with", `data = "normal(0,1)"`)
+			d.assume("what "+b.Name+" is filled with", `data = "normal(0,1)"`)
 		}
 		text("data", b.Data)
 		text("domain", b.Domain)

@@ -135,6 +135,28 @@ func TestGivenShapesMeetConstraints(t *testing.T) {
 	}
 }
 
+// A shape for the sanitizers is one that the given shapes to verify show to be possible.
+func TestGivenShapesLikeVerified(t *testing.T) {
+	for _, c := range []struct{ verify, want string }{
+		{`{"T": 37, "D": 96}`, "{ T = 37, D = 96 }"},           // small enough
+		{`{"T": 1048576, "D": 96}`, "{ T = 512, D = 128 }"},    // D is a multiple of 32, T of 512
+		{`{"T": 1048577, "D": 12288}`, "{ T = 9, D = 4096 }"},  // of 4096
+		{`{"T": 1048577, "D": 12289}`, "{ T = 139, D = 149 }"}, // free
+	} {
+		dir, _, err := given(t, "k.c", scaled, `"dims": {"T": 512, "D": 4096}}`, `"dims": {"T": 512, "D": 4096}}, {"name": "v", "use": "verify", "dims": `+c.verify+`}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "kernel.toml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "name = \"sanitize\"\ndims = "+c.want+"\n") {
+			t.Errorf("verified %s: no %s in\n%s", c.verify, c.want, text)
+		}
+	}
+}
+
 func TestGivenInCUDA(t *testing.T) {
 	source := `#include <cuda_bf16.h>
 using bf16 = __nv_bfloat16;
@@ -264,6 +286,28 @@ func TestGivenOwnBaseline(t *testing.T) {
 				t.Errorf("its launch: %v %v", l.Grid, l.Block)
 			}
 		})
+	}
+}
+
+// What only a compiler of CUDA knows is told at its line in the source, before anything is compiled.
+func TestGivenOwnBaselineInC(t *testing.T) {
+	own := []string{
+		`{"source": "reference.c", "entry": "ref"}`, `{"baseline": true, "grid": ["(T + STEP - 1) / STEP"], "block": ["STEP"]}`,
+		`"parameters"`, `"grid": ["ceil(T/STEP)"], "block": ["STEP"], "parameters"`,
+	}
+	for _, c := range []struct{ before, code, want string }{
+		{"#include <cub/block/block_reduce.cuh>\n", "", "k.cu:1: <cub/block/block_reduce.cuh> is for a compiler of CUDA: without a reference the kernel itself is one, and runs on the CPU as C: give a reference of its own"},
+		{"", "\tauto sum = 0.0f;\n", "k.cu:3: auto is for"},
+		{"", "\tfloat s = __shfl_xor_sync(~0u, by, 1);\n", "k.cu:3: __shfl_xor_sync is for"},
+		{"void go(float *o) { std::vector<int> v; }\n", "\tcg::sync(b);\n", "k.cu:4: cg::sync is for"},
+		{"", "\textern __shared__ float s[];\n", "k.cu:3: extern __shared__ is for"},
+		{"#include <cuda_runtime.h>\n", "\tint half = T / 2; // auto\n", ""},
+	} {
+		source := c.before + "__global__ " + strings.Replace(scaled, "{\n", "{\n"+c.code, 1)
+		_, _, err := given(t, "k.cu", source, own...)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s%s: %v, want %q", c.before, c.code, err, c.want)
+		}
 	}
 }
 

@@ -32,6 +32,11 @@ func ReferenceHeader(p *Problem) string {
 	return guard("EVOTUNE_REFERENCE_H", prototype(p.Reference.Entry, ReferenceParams(p)))
 }
 
+// ReferencePrototype declares the reference in C, with a semicolon.
+func ReferencePrototype(p *Problem) string {
+	return strings.TrimSpace(prototype(p.Reference.Entry, ReferenceParams(p)))
+}
+
 // Conversions returns the part of a header that converts elements of a type to float
 // and back: functions in C for F16, BF16, E4M3 and E5M2, with the type's own name; ""
 // for types that C has.

@@ -3,6 +3,7 @@ package kernels
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,6 +61,48 @@ func widened(device bool) string {
 	return b.String()
 }
 
+// onlyCUDA matches what a compiler of C does not know, and CUDA's kernels may have.
+var onlyCUDA = regexp.MustCompile(`\b(template|namespace|using|auto|class|constexpr|decltype|nullptr|static_cast|reinterpret_cast|const_cast|operator|asm)\b|\w*::\w*|` +
+	`\b__(shfl|ballot|any|all|activemask|syncwarp|match|reduce|half|nv_)\w*|\bextern\s+__shared__|\batomic(CAS|Exch|Sub|And|Or|Xor|Inc|Dec)\b|<<<`)
+
+// ownAdvice is what to do where the kernel itself cannot be the reference.
+const ownAdvice = "give a reference of its own, a function in Python or C that computes the outputs in double precision"
+
+// inC checks that the source can be compiled as C for the CPU, as far as words tell. The error names the
+// line of the source.
+func (s *source) inC() error {
+	check := func(file, text, code string) error {
+		at := onlyCUDA.FindStringIndex(code)
+		for _, m := range hostInclude.FindAllStringSubmatchIndex(text, -1) {
+			if name := text[m[2]:m[3]]; !hostFile.MatchString(name) && (at == nil || m[0] < at[0]) {
+				at = []int{m[2] - 1, m[3] + 1}
+			}
+		}
+		if at == nil {
+			return nil
+		}
+		return &Error{
+			File: file, Line: 1 + strings.Count(text[:at[0]], "\n"), Err: ErrDefinition,
+			Msg: fmt.Sprintf("%s is for a compiler of CUDA: without a reference the kernel itself is one, and runs on the CPU as C: %s", text[at[0]:at[1]], ownAdvice),
+		}
+	}
+	code := s.bare
+	for _, f := range s.functions { // those that are left out
+		if s.leaves(f) {
+			code = code[:f.head] + strings.Repeat(" ", f.stop-f.head) + code[f.stop:]
+		}
+	}
+	if err := check(s.file, s.text, code); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.included)) {
+		if err := check(name, s.included[name], bare(s.included[name])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // sizeInC matches expressions over integers that mean the same in C.
 var sizeInC = regexp.MustCompile(`^[\w\s*+()-]+$`)
 
@@ -72,8 +115,13 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 	if err != nil {
 		return "", err
 	}
-	const advice = "give a reference of its own"
-	text := strings.Replace(r.Source, `extern "C" __global__ void `+im.Entry+"(", "void "+im.Entry+"(", 1)
+	if s.cuda {
+		if err := s.inC(); err != nil {
+			return "", err
+		}
+	}
+	const advice = ownAdvice
+	text := strings.Replace(strings.TrimPrefix(r.SelfContained(), r.Header+"\n"), `extern "C" __global__ void `+im.Entry+"(", "void "+im.Entry+"(", 1)
 	text = strings.ReplaceAll(text, `extern "C"`, "")
 	text = strings.Replace(text, "void "+im.Entry+"(", "static void "+im.Entry+"(", 1)
 	wide := s.inDouble()

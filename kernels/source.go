@@ -849,6 +849,11 @@ var (
 	openMP  = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*pragma[ \t]+omp\b`)
 )
 
+// leaves says whether a function is left out: one that runs on the host.
+func (s *source) leaves(f function) bool {
+	return f.id != s.entry.id && (f.id == "main" || s.cuda && !s.has(f, "__device__") && !s.has(f, "__global__") && !s.has(f, "constexpr"))
+}
+
 // adapt notes what else changes between the source and the template.
 func (s *source) adapt() {
 	why := ""
@@ -863,9 +868,7 @@ func (s *source) adapt() {
 		}
 	}
 	for _, f := range s.functions {
-		switch {
-		case f.id == s.entry.id:
-		case f.id == "main" || s.cuda && !s.has(f, "__device__") && !s.has(f, "__global__") && !s.has(f, "constexpr"):
+		if s.leaves(f) {
 			drop(f)
 		}
 	}

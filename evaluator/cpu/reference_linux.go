@@ -46,7 +46,7 @@ func (h *lab) buildReference(ctx context.Context) (*reference, error) {
 	if err != nil {
 		var refused *labs.Refusal
 		if errors.As(err, &refused) {
-			return nil, fmt.Errorf("%w to compile: kernel %s: %s", ErrReference, h.Plan.Definition.Name, refused.Summary)
+			return nil, fmt.Errorf("%w to compile: kernel %s: %s", ErrReference, h.Plan.Definition.Name, labs.ReferenceRefused(p, refused.Summary))
 		}
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (h *lab) buildHostReference(ctx context.Context) (path string, err error) {
 	}.Run(ctx, h.Launcher, h.Cache)
 	var refused *labs.Refusal
 	if errors.As(err, &refused) {
-		return "", fmt.Errorf("%w to compile for the CPU: kernel %s: %s", ErrReference, h.problem.name, refused.Summary)
+		return "", fmt.Errorf("%w to compile for the CPU: kernel %s: %s", ErrReference, h.problem.name, labs.ReferenceRefused(spec, refused.Summary))
 	} else if err != nil {
 		return "", err
 	}

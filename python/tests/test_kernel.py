@@ -9,7 +9,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from common import SOURCE, Case, evotune, printed
+from common import REFERENCE, SOURCE, Case, evotune, printed
 
 
 def tune(*args: str) -> "subprocess.CompletedProcess[str]":
@@ -194,6 +194,12 @@ class Refusals(Case):
         with self.refused("test_kernel.py:", "a scalar is nan"):
             evotune.scalar(1, also=[float("nan")])
         self.assertEqual(evotune.scalar(1, also=2).also, [2.0])  # type: ignore[arg-type]
+
+    def test_a_made_shape_that_the_reference_refuses(self) -> None:
+        k = self.kernel()
+        said = k._original("the reference fails: kernel silumul, shape sanitize: reference.py:3: ValueError: 149 channels")
+        self.assertIn("give one that the reference can compute, as shapes=dict(sanitize=dict(T=..., D=..., sanitize=True), ...)", said)
+        self.assertNotIn("give one", k._original("the reference fails: kernel silumul, shape big: no"))
 
     def test_tensors(self) -> None:
         with self.refused("test_kernel.py:", "at least one axis"):

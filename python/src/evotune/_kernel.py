@@ -85,12 +85,14 @@ class Scalar:
 
 def scalar(value: Union[str, int, float], dtype: Any = "f32", also: Sequence[float] = ()) -> Scalar:
     """A number that the kernel gets by value: a number or an expression over the dimensions. ``also`` are further values to check."""
-    if isinstance(also, (str, int, float)):
-        also = [also]  # type: ignore[list-item]
-    for x in [value, *also]:
-        if not isinstance(x, (str, int, float)) or isinstance(x, float) and not math.isfinite(x) or x is not value and isinstance(x, str):
+    others: List[Any] = list(also) if isinstance(also, (list, tuple)) else [also]
+    for x in [value, *others]:
+        x = x.item() if hasattr(x, "item") else x  # a number of NumPy
+        if not isinstance(x, (str, int, float)) or isinstance(x, float) and not math.isfinite(x):
             raise Error(f"a scalar is {x!r}: give a finite number, or an expression over the dimensions as a text")
-    return Scalar(str(value), dtype_of(dtype), [float(x) for x in also])
+    if any(isinstance(x, str) for x in others):
+        raise Error(f"also is {also!r}: give the list of further numbers")
+    return Scalar(str(value), dtype_of(dtype), [float(x) for x in others])
 
 
 def _mapping(value: Any, what: str, kind: type, example: str) -> Dict[str, Any]:
@@ -170,6 +172,9 @@ class Kernel:
                 raise Error(f"the shape {label} has the dimensions {', '.join(sizes) or 'none'}, and the first one has {', '.join(dims)}: give each its size")
             for use in uses or ["tune"]:
                 listed.append({"name": label, "use": use, "dims": sizes})
+
+        # A shape that evotune makes is named after its use: a reference that cannot compute it is told how to give another.
+        self._made = {use: ", ".join(f"{d}=..." for d in dims) for use in ("verify", "sanitize") if not any(s["use"] == use for s in listed)}
 
         data: Dict[str, types.FunctionType] = {}
         buffers: List[Dict[str, Any]] = []
@@ -322,7 +327,11 @@ class Kernel:
         message = message.replace(str(self.folder) + os.sep, "")
         if self._written is not None:
             message = self._written.original(message, "kernel.py")
-        return self._reference.original(message)
+        message = self._reference.original(message)
+        for use, sizes in self._made.items():
+            if re.search(rf"reference.*\bshape {use}\b", message):
+                message += f"; evotune made this shape, since none was given: give one that the reference can compute, as shapes=dict({use}=dict({sizes}, {use}=True), ...)"
+        return message
 
     @property
     def store(self) -> Path:
@@ -385,10 +394,10 @@ def _tolerance(name: str, value: Any) -> float:
 def _values(name: str, values: Any) -> List[Gene]:
     if isinstance(values, str):
         raise Error(f"the gene {name} is {values!r}: give the list of its values")
-    list_ = [_plain(name, v) for v in values]
-    if not list_:
+    plain = [_plain(name, v) for v in values]
+    if not plain:
         raise Error(f"the gene {name} has no values: give at least one")
-    return list_
+    return plain
 
 
 _ENDINGS = {"C": ".c", "CUDA": ".cu", "TRITON": ".py"}
