@@ -82,7 +82,7 @@ func TestFromCUDA(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, f := range kernels.Lint(d, 4, rand.New(rand.NewSource(1))) {
+			for _, f := range kernels.Lint(t.Context(), d, 4, rand.New(rand.NewSource(1))) {
 				t.Error(f)
 			}
 		})
