@@ -336,6 +336,46 @@ func TestGivenNarrowBaseline(t *testing.T) {
 	}
 }
 
+// A type parameter may have one value, which lint finds in the template.
+func TestGivenType(t *testing.T) {
+	source := "template <typename ELEMENT, int STEP>\n__global__ " + strings.NewReplacer("const float", "const ELEMENT", "STEP * FAST", "STEP", "float *o", "ELEMENT *o").Replace(scaled)
+	dir, _, err := given(t, "k.cu", source, `{"name": "FAST", "values": [true, false]}`, `{"name": "ELEMENT", "values": ["float"]}`, ` or not FAST`, "",
+		`"parameters"`, `"grid": ["ceil(T/STEP)"], "block": ["32"], "parameters"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := kernels.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range kernels.Lint(t.Context(), d, 4, rand.New(rand.NewSource(1))) {
+		if strings.Contains(f.Msg, "nothing reads") {
+			t.Error(f)
+		}
+	}
+}
+
+// Where the number of blocks depends on a parameter, an output of one element for each block does: the
+// kernel with its baseline's values is not the reference for other values.
+func TestGivenOutputByBlock(t *testing.T) {
+	own := []string{
+		`{"source": "reference.c", "entry": "ref"}`, `{"baseline": true, "grid": ["(T + STEP - 1) / STEP"], "block": ["STEP"]}`,
+		`"parameters"`, `"grid": ["ceil(T/STEP)"], "block": ["STEP"], "parameters"`,
+	}
+	for _, c := range []struct{ code, want string }{
+		{"o[blockIdx.x] = by;", "k.cu:3: o has an element for each block, and their number, ceil(T/STEP), depends on STEP: genomes differ in what they compute, and the kernel itself cannot be the reference"},
+		{"int block = blockIdx.x;\n\to[block] += by;", "k.cu:4: o has an element for each block"},
+		{"o[blockIdx.y] = by;", ""},
+		{"o[blockIdx.x * STEP + threadIdx.x] = by;", ""},
+	} {
+		source := "__global__ " + strings.Replace(scaled, "{\n", "{\n\t"+c.code+"\n", 1)
+		_, _, err := given(t, "k.cu", source, own...)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.code, err, c.want)
+		}
+	}
+}
+
 // Constraints and launches may be given in Python.
 func TestGivenTranslates(t *testing.T) {
 	g := &kernels.Given{Python: true, Grid: []string{"a"}, Block: []string{"b"}}

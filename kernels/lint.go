@@ -131,7 +131,7 @@ func (l *linter) problem(p *Problem) {
 			}
 		}
 	}
-	if !odd {
+	if !odd && l.oddAllowed(p) {
 		l.at(t.Shape[0].Table.key, `no shape with use = "verify" has an odd dimension above 1: a kernel that is right only for multiples of its tiles would pass`)
 	}
 	controls := t.Table.children["control"]
@@ -177,6 +177,33 @@ func (l *linter) problem(p *Problem) {
 	if r := p.DeviceReference; r != nil && !declares(r.Text, r.Entry) {
 		l.at(t.Reference.Cuda.Entry.at, "%s does not define %s: correct the entry", r.File, r.Entry)
 	}
+}
+
+// oddAllowed says whether an implementation could compute some shape with an odd dimension above 1: constraints may
+// want multiples of every dimension.
+func (l *linter) oddAllowed(p *Problem) bool {
+	for _, im := range l.d.Implementations {
+		if im.Problem() != p && p.variant != nil {
+			continue
+		}
+		for _, s := range p.ShapesFor(Tune) {
+			for _, d := range p.Dims {
+				for _, n := range []int64{s.Dims[d] - 1, s.Dims[d] + 1, 3} {
+					x := Shape{Name: s.Name, Use: Tune, Dims: maps.Clone(s.Dims)}
+					if x.Dims[d] = n; n < 3 || n%2 == 0 {
+						continue
+					}
+					if _, err := p.allElements(x); err != nil {
+						continue
+					}
+					if _, err := genome.NewSpace(im.Parameters, im.Constraints, im.env(x)); err == nil {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
 }
 
 // loose notes a tolerance that rejects almost nothing.
@@ -472,10 +499,35 @@ func (l *linter) constraints(im *Implementation) {
 				break
 			}
 		}
-		if !excludes {
+		if !excludes && !l.excludesElsewhere(im, c, names) {
 			l.at(im.checks[i].at.at, "the constraint %q excludes nothing at any shape: remove it, or correct it", c.Expr)
 		}
 	}
+}
+
+// excludesElsewhere says whether a constraint over dimensions excludes genomes at shapes that the definition does not have,
+// and its users may: a row longer than any block, or of one element.
+func (l *linter) excludesElsewhere(im *Implementation, c genome.Constraint, names []string) bool {
+	for _, s := range im.Problem().ShapesFor(Tune) {
+		for _, d := range im.Problem().Dims {
+			if !slices.Contains(names, d) {
+				continue
+			}
+			for _, n := range []int64{1, 3, s.Dims[d] + 1, 1 << 20} {
+				x := Shape{Name: s.Name, Use: Tune, Dims: maps.Clone(s.Dims)}
+				x.Dims[d] = n
+				whole, err := genome.NewSpace(im.Parameters, nil, im.env(x))
+				if err != nil {
+					continue
+				}
+				part, err := genome.NewSpace(im.Parameters, []genome.Constraint{c}, im.env(x))
+				if err != nil || !whole.Exact() || !part.Exact() || part.Size() < whole.Size() {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // conditions finds parameters that always exist, or never.

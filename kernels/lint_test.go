@@ -101,6 +101,15 @@ func TestLint(t *testing.T) {
 			want:  []string{`k/kernel.toml:124:8: the constraint "TILE*ROWS > 0" excludes nothing at any shape: remove it, or correct it`},
 		},
 		{
+			name:  "constraint that excludes at other shapes",
+			edits: []edit{{"TILE*ROWS <= M*2", "TILE*ROWS*4096 >= M"}},
+		},
+		{
+			name: "odd shapes that a constraint forbids", edits: []edit{
+				{"{ M = 7, N = 9, K = 5 }", "{ M = 8, N = 4, K = 16 }"}, {"TILE*ROWS <= M*2", "M % 2 == 0 and N % 2 == 0 and K % 2 == 0 and TILE*ROWS <= M*2"},
+			},
+		},
+		{
 			name:  "constraint on a limit",
 			edits: []edit{{"TILE*ROWS*4 <= device_l1_bytes", "ROWS <= device_cores * 1000"}},
 		},

@@ -103,6 +103,35 @@ func (s *source) inC() error {
 	return nil
 }
 
+// byBlock refuses an output with one element for each block where a parameter changes their number: what genomes compute
+// differs then.
+func (s *source) byBlock() error {
+	body := s.bare[s.entry.body:s.entry.stop]
+	for _, a := range s.arguments {
+		if !a.pointer || a.input {
+			continue
+		}
+		for _, m := range regexp.MustCompile(`\b`+a.source+`\s*\[\s*(\w+(?:\.\w)?)\s*\]\s*`).FindAllStringSubmatchIndex(body, -1) {
+			index := body[m[2]:m[3]]
+			if set := regexp.MustCompile(`\b` + regexp.QuoteMeta(index) + `\s*=\s*(blockIdx\.[xyz])\s*[;,]`).FindStringSubmatch(body); set != nil {
+				index = set[1]
+			}
+			axis, ok := strings.CutPrefix(index, "blockIdx.")
+			i := strings.Index("xyz", axis)
+			if !ok || i < 0 || i >= len(s.given.Grid) || !assigning.MatchString(body[m[1]:]) {
+				continue
+			}
+			for _, p := range s.params {
+				if len(p.values) > 1 && regexp.MustCompile(`\b`+p.name+`\b`).MatchString(s.given.Grid[i]) {
+					return s.fault(s.entry.body+m[0], "%s has an element for each block, and their number, %s, depends on %s: genomes differ in what they compute, and the kernel itself cannot be the reference: make the number of blocks an argument, or let the kernel add up what the blocks have",
+						a.name, s.given.Grid[i], p.name)
+				}
+			}
+		}
+	}
+	return nil
+}
+
 // sizeInC matches expressions over integers that mean the same in C.
 var sizeInC = regexp.MustCompile(`^[\w\s*+()-]+$`)
 
@@ -116,8 +145,10 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 		return "", err
 	}
 	if s.cuda {
-		if err := s.inC(); err != nil {
-			return "", err
+		for _, check := range []func() error{s.byBlock, s.inC} {
+			if err := check(); err != nil {
+				return "", err
+			}
 		}
 	}
 	const advice = ownAdvice

@@ -415,6 +415,7 @@ func (s *source) tunedParameters() error {
 			return s.fault(t.at, "the template parameter %s has no values: add a comment // tune: %s = 16, 32 (one value fixes it)", t.name, t.name)
 		case t.values == nil:
 			s.taken = append(s.taken, s.at(t.at, "%s stays %s", t.name, t.fixed))
+		case len(t.values) == 1 && s.given != nil && slices.ContainsFunc(s.params, func(p tuned) bool { return p.name == t.name }): // expressions may read it
 		case len(t.values) == 1:
 			t.fixed = fmt.Sprint(t.values[0])
 			s.taken = append(s.taken, s.at(t.at, "%s is %s", t.name, t.fixed))
@@ -713,7 +714,11 @@ func (s *source) argument(at int, text string) error {
 	a.ctype = strings.Join(strings.Fields(qualifiers.ReplaceAllString(typed, " ")), " ")
 	for _, t := range s.templates {
 		if t.name == a.ctype {
-			if a.ctype = t.fixed; a.ctype == "" {
+			a.ctype = t.fixed
+			if a.ctype == "" && len(t.values) == 1 {
+				a.ctype = fmt.Sprint(t.values[0])
+			}
+			if a.ctype == "" {
 				return s.fault(at, "%s is of the type %s, of which there are several: fix it with // tune: %s = float, since a definition has one type of element", a.name, t.name, t.name)
 			}
 		}

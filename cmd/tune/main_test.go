@@ -277,6 +277,14 @@ func sameSetting(a *app, s setting) bool {
 	return a.v.GetString(s.key) == s.value
 }
 
+// A byte order mark begins some files.
+func TestConfigMark(t *testing.T) {
+	a := &app{v: viper.New()}
+	if err := a.readConfig(strings.NewReader("\ufeffseed = 7\n"), "config.toml", knownSettings()); err != nil || a.v.GetInt("seed") != 7 {
+		t.Errorf("the seed is %d: %v", a.v.GetInt("seed"), err)
+	}
+}
+
 // FuzzConfig reads arbitrary configuration files: none may crash tune, and what
 // is refused is refused in one line.
 func FuzzConfig(f *testing.F) {
