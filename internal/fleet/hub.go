@@ -50,6 +50,8 @@ const (
 	mostResult = 8 << 20
 	// mostText is the length in bytes of the longest error of a worker that goes into one.
 	mostText = 4 << 10
+	// mostAbsent is how many workers are told of that are lost for long, or were refused.
+	mostAbsent = 256
 	// refusedFor is how long a host is not asked again to open what it could not open.
 	refusedFor = 10 * time.Minute
 )
@@ -76,6 +78,11 @@ type Options struct {
 	// or with an empty reason that it goes on. Nil keeps nothing.
 	Drained map[string]string
 	Keep    func(worker, why string) error
+	// Known is what an earlier hub knew of workers, as Remember had it: those that do not enrol again are
+	// lost. Remember makes durable what is known of one, or with an empty text that it is forgotten. Nil
+	// keeps nothing.
+	Known    map[string]string
+	Remember func(worker, what string) error
 	// Version is the evotune of the coordinator; workers of another are refused.
 	Version string
 	// Shelf keeps the code that workers have compiled, for the others. Nil keeps none.
@@ -99,6 +106,7 @@ type Hub struct {
 	mu        sync.Mutex
 	hosts     map[string]*host  // by name
 	drained   map[string]string // by name, why a worker is given nothing
+	absent    map[string]Status // by name, workers that are lost for long, or were refused
 	campaigns map[string]*Campaign
 	closed    map[string]bool   // campaigns that were open
 	files     map[string]string // by hash, of open campaigns
@@ -174,15 +182,29 @@ func New(o Options) *Hub {
 	if o.Keep == nil {
 		o.Keep = func(string, string) error { return nil }
 	}
+	if o.Remember == nil {
+		o.Remember = func(string, string) error { return nil }
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &Hub{
 		o: o, began: time.Now(), ended: ctx, end: cancel, notes: make(chan func(), 1024),
-		hosts: map[string]*host{}, drained: map[string]string{}, campaigns: map[string]*Campaign{}, closed: map[string]bool{}, files: map[string]string{},
+		hosts: map[string]*host{}, drained: map[string]string{}, absent: map[string]Status{}, campaigns: map[string]*Campaign{}, closed: map[string]bool{}, files: map[string]string{},
 	}
 	maps.Copy(h.drained, o.Drained)
+	for name, what := range o.Known {
+		var s Status
+		if err := json.Unmarshal([]byte(what), &s); err != nil {
+			h.o.Logger.Warn("what was known of a worker cannot be read", "worker", name, "error", err)
+			continue
+		}
+		if s.State == stateLost {
+			s.Reason = fmt.Sprintf("not heard of since the coordinator started again at %s", h.began.UTC().Format(time.RFC3339))
+		}
+		h.absent[name] = s
+	}
 	h.group.Go(func() { h.watch(ctx) })
 	h.group.Go(func() { h.write(ctx) })
 	return h
@@ -269,15 +291,15 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 	skew := time.Since(m.Time)
 	switch {
 	case m.Protocol != protocol || m.Host.Version != h.o.Version:
-		return enrolled{}, Refusal(fmt.Sprintf("this worker is %s and the coordinator %s: install the same evotune on both", cmp.Or(m.Host.Version, "of no version"), h.o.Version))
+		return enrolled{}, h.refuse(worker, m.Host, "this worker is %s and the coordinator %s: install the same evotune on both", cmp.Or(m.Host.Version, "of no version"), h.o.Version)
 	case m.Host.Name != worker || CheckWorker(worker) != nil:
-		return enrolled{}, Refusal(fmt.Sprintf("the credential is of the worker %q, and not of %q: enrol again", worker, m.Host.Name))
+		return enrolled{}, h.refuse(worker, m.Host, "the credential is of the worker %q, and not of %q: enrol again", worker, m.Host.Name)
 	case skew.Abs() > mostSkew:
 		way := "behind"
 		if skew < 0 {
 			way = "ahead of"
 		}
-		return enrolled{}, Refusal(fmt.Sprintf("this worker's clock is %s %s the coordinator's: set it (with NTP, say), since leases and records need the time", skew.Abs().Round(time.Second), way))
+		return enrolled{}, h.refuse(worker, m.Host, "this worker's clock is %s %s the coordinator's: set it (with NTP, say), since leases and records need the time", skew.Abs().Round(time.Second), way)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -300,8 +322,66 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 		next.before = append(x.before[max(0, len(x.before)-mostBefore+1):], x.session)
 	}
 	h.hosts[worker] = next
+	delete(h.absent, worker)
+	h.remember(worker, next.lostStatus())
 	h.o.Logger.Info("a worker has enrolled", "worker", worker, "device", m.Host.Device.Name)
 	return enrolled{h.o.Lease}, nil
+}
+
+// refuse is the error for a worker that may not enrol. Unless one of its name is there, it is told of.
+func (h *Hub) refuse(worker string, host Host, format string, args ...any) error {
+	why := fmt.Sprintf(format, args...)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if x := h.hosts[worker]; x == nil || x.lost {
+		again := h.absent[worker].Reason == why
+		host.Name = worker
+		s := Status{Host: host, Seen: time.Now().UTC(), State: stateRefused, Reason: why}
+		h.tell(s)
+		if !again {
+			h.o.Logger.Warn("a worker is refused", "worker", worker, "reason", why)
+			h.remember(worker, &s)
+		}
+	}
+	return Refusal(why)
+}
+
+// tell has a worker among those that are told of although they are not there. The caller holds the lock.
+func (h *Hub) tell(s Status) {
+	h.absent[s.Name] = s
+	for len(h.absent) > mostAbsent {
+		oldest := slices.MinFunc(slices.Collect(maps.Values(h.absent)), func(a, b Status) int { return a.Seen.Compare(b.Seen) })
+		delete(h.absent, oldest.Name)
+		h.remember(oldest.Name, nil)
+	}
+}
+
+// remember makes durable what is known of a worker; nil forgets it. The caller holds the lock, so it does
+// not wait for the disk.
+func (h *Hub) remember(worker string, s *Status) {
+	what := ""
+	if s != nil {
+		b, err := json.Marshal(s)
+		if err != nil {
+			h.o.Logger.Error("what is known of a worker is not noted", "worker", worker, "error", err)
+			return
+		}
+		what = string(b)
+	}
+	select {
+	case h.notes <- func() {
+		if err := h.o.Remember(worker, what); err != nil {
+			h.o.Logger.Error("what is known of a worker is not noted", "worker", worker, "error", err)
+		}
+	}:
+	default:
+		h.o.Logger.Warn("what is known of a worker is not noted: too much is to be noted at once", "worker", worker)
+	}
+}
+
+// lostStatus is a host as it is told of when it is not heard of any more.
+func (x *host) lostStatus() *Status {
+	return &Status{Host: x.Host, Seen: x.seen.UTC(), State: stateLost, Reason: "silent since " + x.seen.UTC().Format(time.RFC3339)}
 }
 
 // Vacant says that a name is free for another process: it refuses the name of a worker that is there,
@@ -392,6 +472,11 @@ func (h *Hub) look() {
 	for name, x := range h.hosts {
 		if x.lost && now.Sub(x.seen) > time.Hour {
 			delete(h.hosts, name)
+			if _, refused := h.absent[name]; !refused && !x.left {
+				s := *x.lostStatus()
+				s.Stats = x.stats
+				h.tell(s)
+			}
 		}
 	}
 }
@@ -428,6 +513,9 @@ func (x *host) hanging() string {
 func (h *Hub) lose(x *host, why string) {
 	x.lost = true
 	x.stats.Lost++
+	if !x.left {
+		h.remember(x.Name, x.lostStatus())
+	}
 	h.o.Logger.Warn("a worker is lost", "worker", x.Name, "reason", why, "candidates", len(x.holds))
 	for id, held := range x.holds {
 		delete(x.holds, id)
@@ -448,7 +536,13 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 		return orders{Enrol: true}
 	}
 	x.trouble, x.leaving = m.Trouble, m.Leaving
-	x.left = m.Leaving && len(m.Doing)+len(m.Kept) == 0
+	if left := m.Leaving && len(m.Doing)+len(m.Kept) == 0; left != x.left {
+		if x.left = left; left {
+			h.remember(worker, nil) // it has not got lost
+		} else {
+			h.remember(worker, x.lostStatus())
+		}
+	}
 	if m.Place != "" && x.of == nil {
 		h.adopt(x, m.Place, m.Class, m.Description)
 	}
@@ -755,15 +849,15 @@ func (h *Hub) fetch(m fetch) ([]byte, error) {
 func (h *Hub) Expel(worker string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	x := h.hosts[worker]
-	if x == nil {
-		return false
-	}
-	if !x.lost {
+	x, known := h.hosts[worker]
+	if known && !x.lost {
 		h.lose(x, "it was expelled")
 	}
+	_, absent := h.absent[worker]
 	delete(h.hosts, worker)
-	return true
+	delete(h.absent, worker)
+	h.remember(worker, nil)
+	return known || absent
 }
 
 // Drain has a worker finish what it has and take nothing more, for a reason; none lets it go on. That
@@ -827,7 +921,8 @@ type Stats struct {
 type Status struct {
 	Host
 	Seen time.Time `json:"seen"`
-	// State is "idle", "opening", "evaluating", "drained", "leaving", "troubled" or "lost".
+	// State is "idle", "opening", "evaluating", "drained", "leaving", "troubled", "lost" or, for one that
+	// could not enrol, "refused".
 	State string `json:"state"`
 	// Reason says why it is given nothing.
 	Reason   string `json:"reason,omitempty"`
@@ -842,6 +937,12 @@ type Status struct {
 	Stats   Stats             `json:"stats"`
 }
 
+// The states of workers that are not there.
+const (
+	stateLost    = "lost"
+	stateRefused = "refused"
+)
+
 // A Lease is a candidate that a worker has.
 type Lease struct {
 	Candidate string `json:"candidate"`
@@ -850,13 +951,20 @@ type Lease struct {
 	Alone     bool   `json:"alone,omitempty"`
 }
 
-// Hosts lists the workers by their names.
+// Hosts lists the workers by their names, also those that are lost or were refused.
 func (h *Hub) Hosts() []Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := []Status{}
-	for _, name := range slices.Sorted(maps.Keys(h.hosts)) {
-		x := h.hosts[name]
+	for _, s := range h.absent {
+		if x := h.hosts[s.Name]; x == nil || x.lost {
+			list = append(list, s)
+		}
+	}
+	for name, x := range h.hosts {
+		if _, told := h.absent[name]; told && x.lost {
+			continue
+		}
 		s := Status{Host: x.Host, Seen: x.seen.UTC(), State: "idle", Reason: cmp.Or(x.drained, x.trouble, x.hanging()), Stats: x.stats}
 		if x.of != nil {
 			s.Campaign, s.State = x.of.id, "opening"
@@ -867,7 +975,7 @@ func (h *Hub) Hosts() []Status {
 		}
 		switch {
 		case x.lost:
-			s.State, s.Reason = "lost", cmp.Or(s.Reason, "silent since "+x.seen.UTC().Format(time.RFC3339))
+			s.State, s.Reason = stateLost, cmp.Or(s.Reason, "silent since "+x.seen.UTC().Format(time.RFC3339))
 		case x.drained != "":
 			s.State = "drained"
 		case x.leaving:
@@ -889,6 +997,7 @@ func (h *Hub) Hosts() []Status {
 		}
 		list = append(list, s)
 	}
+	slices.SortFunc(list, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
 	return list
 }
 

@@ -44,8 +44,12 @@ func newWorkers(s *Service, connect func(*fleet.Roster) (fleet.Transport, error)
 	if err != nil {
 		return nil, err
 	}
+	known, err := s.state.workers(knownBucket)
+	if err != nil {
+		return nil, err
+	}
 	w := &workers{}
-	w.hub = fleet.New(fleet.Options{Version: build.Program(), Logger: s.log, Shelf: shelf, Drained: drained, Keep: s.state.keeper(drainedBucket), Wanted: func(campaign, candidate string) bool {
+	w.hub = fleet.New(fleet.Options{Version: build.Program(), Logger: s.log, Shelf: shelf, Drained: drained, Keep: s.state.keeper(drainedBucket), Known: known, Remember: s.state.keeper(knownBucket), Wanted: func(campaign, candidate string) bool {
 		if _, over := w.over.Load(campaign); over {
 			return false
 		}

@@ -151,7 +151,7 @@ func (m *metrics) Collect(c chan<- prometheus.Metric) {
 	}
 	if m.s.fleet != nil {
 		hosts := m.s.fleet.hub.Hosts()
-		states, leases := map[string]int{"idle": 0, "opening": 0, "evaluating": 0, "drained": 0, "leaving": 0, "troubled": 0, "lost": 0}, 0
+		states, leases := map[string]int{"idle": 0, "opening": 0, "evaluating": 0, "drained": 0, "leaving": 0, "troubled": 0, "lost": 0, "refused": 0}, 0
 		for _, x := range hosts {
 			states[x.State]++
 			leases += len(x.Doing)

@@ -1097,6 +1097,28 @@ func testFleet(t *testing.T, browser chrome) {
 		t.Errorf("the view is %d pixels wide on a phone", wide)
 	}
 	other.shot("fleet-phone")
+	// Workers that are lost or were refused are shown, also by a service that was started again.
+	kill := s.workAs("two", 1, 0, func(r fleet.Runner) fleet.Runner { return r })
+	s.enrolled("two")
+	if _, err := s.service.fleet.hub.Handle(t.Context(), "old", fleet.Enrol, []byte(`{"host":{"name":"old","version":"an older one"}}`)); err == nil {
+		t.Error("a worker of another version is not refused")
+	}
+	kill()
+	s.stop()
+	p.expect(`ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|503`)
+	other.expect(`ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|503`)
+	s.start()
+	p.contains("tr[data-worker=old] .badge", "refused")
+	p.contains("tr[data-worker=old]", "install the same evotune on both")
+	p.contains("tr[data-worker=two] .badge", "lost")
+	p.contains("tr[data-worker=two]", "started again")
+	if js[bool](p, "[...document.querySelectorAll('tr[data-worker=two] [data-act=drain],tr[data-worker=two] [data-act=go]')].some((b)=>b.checkVisibility())") {
+		t.Error("a worker that is lost can be drained")
+	}
+	if list := js[string](p, crowded); list != "" {
+		t.Errorf("cut off: %s", list)
+	}
+	p.shot("fleet-lost")
 }
 
 // testFleetCandidate: the view of a candidate names the worker that evaluated it.

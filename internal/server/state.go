@@ -32,6 +32,7 @@ const (
 	kernelsBucket = "kernels"
 	workersBucket = "workers" // hashes of their secrets
 	drainedBucket = "drained" // workers, and why
+	knownBucket   = "known"   // workers that have enrolled and not left, or were refused
 )
 
 func openState(path string) (*state, error) {
@@ -44,7 +45,7 @@ func openState(path string) (*state, error) {
 	}
 	s := &state{db}
 	err = errors.Join(os.Chmod(path, 0o600), db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, probeBucket, kernelsBucket, workersBucket, drainedBucket} {
+		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, probeBucket, kernelsBucket, workersBucket, drainedBucket, knownBucket} {
 			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 				return err
 			}

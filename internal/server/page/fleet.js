@@ -1,13 +1,16 @@
 // The workers on other machines, live: what each does, and whether they agree.
 
-import { ask, badge, cards, count, empty, h, problem, say, short, table, title, when } from "./dom.js";
+import { age, ask, badge, cards, count, empty, h, problem, say, short, table, title, when } from "./dom.js";
 import { get, pause, post, remove, session, shown } from "./api.js";
 import { field, may } from "./actions.js";
 
 const every = 2000; // ms between two looks
-const kinds = { idle: "idle", opening: "live", evaluating: "good", drained: "idle", leaving: "idle", troubled: "bad", lost: "bad" };
+const kinds = { idle: "idle", opening: "live", evaluating: "good", drained: "idle", leaving: "idle", troubled: "bad", lost: "bad", refused: "bad" };
+
+// away are the states of workers that are not there.
+export const away = (x) => x.state === "lost" || x.state === "refused";
 const doings = { again: "again, to compare hosts", check: "the reference candidate", finals: "finals" };
-const heads = ["Worker", "State", "Device", "Campaign", "Evaluates now", "Reference", "Evaluated", "Failed", "Lost", "Late", "Compared", "Disagreed", "Last heard", ""];
+const heads = ["Worker", "State", "Device", "Campaign", "Evaluates now", "Reference", "Evaluated", "Failures", "Compared", "Last heard", ""];
 
 export async function fleet({ el, signal, query, keep, on }) {
   const totals = h("div", { id: "fleet-totals" });
@@ -58,7 +61,7 @@ export async function fleet({ el, signal, query, keep, on }) {
       const expel = h("button", { type: "button", class: "danger", "data-act": "expel", onclick: () => expelled(x.name, path) }, "Expel");
       const cells = heads.map((name, i) => h("td", { "data-name": name, class: numeric(i) }));
       cells[4].append(h("div", {}, doing, idle));
-      cells[13].append(may("admin") ? h("div", { class: "buttons" }, drain, go, expel) : "");
+      cells[heads.length - 1].append(may("admin") ? h("div", { class: "buttons" }, drain, go, expel) : "");
       r = { tr: h("tr", { "data-worker": x.name }, cells), cells, doing, summary, list, idle, drain, go, said: [] };
       rows.set(x.name, r);
     }
@@ -84,9 +87,13 @@ export async function fleet({ el, signal, query, keep, on }) {
         d.candidate ? ": " : "", [doings[d.kind], d.stage || "begins", d.alone ? "alone" : ""].filter(Boolean).join(", "))));
     }
     put(5, String(x.drift), x.drift ? h("span", { title: "time of the campaign's reference candidate here over that on the other hosts" }, x.drift.toFixed(3)) : h("span", { class: "soft" }, x.campaign ? "not known yet" : "–"));
-    [s.evaluated, s.failed, s.lost, s.late, s.compared, s.disagreed].forEach((n, i) => put(6 + i, String(n), count(n)));
-    put(12, x.seen, when(x.seen));
-    r.drain.hidden = x.state === "drained" || x.state === "leaving";
+    put(6, String(s.evaluated), count(s.evaluated));
+    const failures = [[s.failed, "failed"], [s.lost, "lost"], [s.late, "late"]].filter(([n]) => n > 0).map(([n, what]) => `${count(n)} ${what}`).join(", ");
+    put(7, failures, failures || "–");
+    put(8, `${s.compared} ${s.disagreed}`, s.compared ? `${count(s.compared)}${s.disagreed ? `, ${count(s.disagreed)} disagreed` : ""}` : "–");
+    const heard = `${age(Date.now() - new Date(x.seen))} ago`;
+    put(9, heard, h("time", { title: when(x.seen) }, heard));
+    r.drain.hidden = x.state === "drained" || x.state === "leaving" || away(x);
     r.go.hidden = x.state !== "drained";
     for (const b of [r.drain, r.go]) {
       if (b.hidden && document.activeElement === b) (b === r.drain ? r.go : r.drain).focus();
@@ -118,7 +125,7 @@ export async function fleet({ el, signal, query, keep, on }) {
     tools.hidden = !hosts.length;
     const sum = (f) => hosts.reduce((n, x) => n + f(x), 0);
     const waits = Object.entries(state.waiting || {}).sort();
-    totals.replaceChildren(...(hosts.length ? [cards([["workers", count(sum((x) => x.state !== "lost"))], ["evaluate now", count(sum((x) => x.state === "evaluating" && x.doing?.length > 0))],
+    totals.replaceChildren(...(hosts.length ? [cards([["workers", count(sum((x) => !away(x)))], ["lost or refused", count(sum(away))], ["evaluate now", count(sum((x) => x.state === "evaluating" && x.doing?.length > 0))],
       ["candidates on workers", count(sum((x) => x.doing?.length || 0))], ["campaigns that wait for a worker", count(waits.length)]])] : []));
     lines(waiting, "Campaigns that wait for a worker", ["Campaign", "Why"], waits.map(([id, why]) => [id, why]));
     lines(refused, "What workers cannot evaluate", ["Campaign", "Worker", "Why"], hosts.flatMap((x) => Object.entries(x.refused || {}).map(([id, why]) => [id, x.name, why])).sort());
@@ -147,4 +154,4 @@ export async function fleet({ el, signal, query, keep, on }) {
   }
 }
 
-const numeric = (i) => (i >= 5 && i <= 11 ? "num" : undefined);
+const numeric = (i) => (i === 5 || i === 6 ? "num" : undefined);

@@ -2,6 +2,7 @@
 
 import { count, empty, figure, h, problem, say, table, title } from "./dom.js";
 import { get, post, whole } from "./api.js";
+import { away } from "./fleet.js";
 import { budgetInputs, budgetOf, clearErrors, field, may, refused, showErrors } from "./actions.js";
 
 const recorded = "\u0000recorded";
@@ -14,7 +15,7 @@ export async function submit({ el, signal, query, keep }) {
   }
   const [list, devices, all] = await Promise.all([whole("/v1/kernels", signal), whole("/v1/devices", signal), get("/v1/fleet", signal)]);
   // Of the fleet, one entry for each kind of device that workers have.
-  const hosts = (all.hosts || []).filter((x) => x.state !== "lost");
+  const hosts = (all.hosts || []).filter((x) => !away(x));
   // What neither a device of the service nor a worker can run is not offered.
   const able = new Set([...devices.map((d) => d.backend), ...hosts.map((x) => x.backend)]);
   const runs = (k) => !k.backends?.length || k.backends.some((b) => able.has(b));
