@@ -519,6 +519,7 @@ func TestPageLong(t *testing.T) {
 		{"outage", testOutage},
 		{"address", testAddress},
 		{"state", testState},
+		{"words", testWords},
 		{"restart", testReconnect},
 		{"actions", testActions},
 		{"lineage", testLineage},
@@ -780,6 +781,33 @@ func testState(t *testing.T, browser chrome) {
 	again()
 	if after := p.text("#selection"); after != before || !strings.Contains(after, "brushed: speedup, ") {
 		t.Errorf("the selection is %q, and after a reload %q", before, after)
+	}
+}
+
+// testWords: what the page says of campaigns and devices that a test does not wait for.
+func testWords(t *testing.T, browser chrome) {
+	p := newSite(t, 0).open(browser, false)
+	p.show("#/campaigns")
+	for at := range pageByPath() {
+		if name := path.Base(at); name == "dom.js" || name == "devices.js" {
+			p.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("import(%q).then((m)=>{Object.assign(window.m??={},m)})", at)))
+		}
+	}
+	p.wait("window.m?.timeLeft&&window.m.roofsOf")
+	for expression, want := range map[string]string{
+		"m.timeLeft({state:'finals',progress:{remaining_ns:0}})":                                        "finals",
+		"m.timeLeft({state:'searching',progress:{remaining_ns:9e9}})":                                   "9.0 s",
+		"m.timeLeft({state:'queued',position:2})":                                                       "number 2 in the queue",
+		"m.confidence({speedup:3.24,measured:'finals',backend:'replay'}).text":                          "recorded",
+		"m.confidence({speedup:3.24,measured:'finals',backend:'cpu'}).text":                             "not significant",
+		"m.confidence({speedup:3.24,measured:'search',backend:'cpu'}).text":                             "~ unproven",
+		"m.roofsOf({memory:6e10,'memory/2':6e10,'llc/2':2e11,'f32/2':3e11}).map((r)=>r.name).join()":    "f32, threads: 2",
+		"m.age(3*86400e3)+' '+m.age(90e3)+' '+m.age(-5)":                                                "3 d 90 s 0 s",
+		"m.interval({speedup:2,lo:1.9,hi:2.1})+' '+m.probability({p:1.92e-11})+m.interval({speedup:2})": "2.000x (95%: 1.900x to 2.100x) p = 1.92e-112.000x",
+	} {
+		if got := js[string](p, expression); got != want {
+			t.Errorf("%s is %q, want %q", expression, got, want)
+		}
 	}
 }
 
