@@ -474,6 +474,24 @@ func (p *Problem) ToleranceOf(b Buffer) (float64, bool) {
 	return t, ok
 }
 
+// roundings are the units in the last place within which an element is right: an honest
+// kernel rounds twice to the output's type, as where a row is normalized and then scaled,
+// and each rounding is off by half a unit of a number that the next one at most doubles.
+const roundings = 1.5
+
+// UnitsOf returns within which distance of the reference an element of an output is right
+// whatever the tolerance, as a part of the largest power of two that is not above the
+// element's magnitude. Large elements need it: the tolerance is relative to the output's
+// scale, and an element of 16 bits that is ten times as large cannot be stored that exactly.
+// It is 0 for outputs that must be exact, for integers, and for 8-bit types, in which it
+// would be a quarter of the value.
+func (p *Problem) UnitsOf(b Buffer) float64 {
+	if limit, ok := p.ToleranceOf(b); !ok || limit == 0 || !b.DType.Float() || b.DType.FP8() {
+		return 0
+	}
+	return roundings * b.DType.Step()
+}
+
 // maxBytes bounds a buffer, far above any memory.
 const maxBytes = 1 << 40
 

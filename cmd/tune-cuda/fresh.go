@@ -391,7 +391,7 @@ func (q *race) beside(k int) ([]*finding[verdict], error) {
 			var err error
 			// What the baseline leaves NaN is what the reference leaves: evotune holds it
 			// to that before anybody is timed beside it.
-			want := wanted{at: q.spare.arrays[i], dtype: b.dtype, masked: b.UnwrittenNaN}
+			want := wanted{at: q.spare.arrays[i], dtype: b.dtype, masked: b.UnwrittenNaN, units: b.Units}
 			if found[i], err = q.harness.compare(q.sets[k].arrays[i], b.dtype, want, q.r.Shape.Elements[i]); err != nil {
 				return nil, err
 			}

@@ -250,6 +250,7 @@ type wanted struct {
 	dtype  int
 	key    uint64
 	masked bool
+	units  float64 // wire.Buffer.Units; 0 counts every difference
 }
 
 func (h *harness) compare(got cu.DevicePtr, dtype int, want wanted, n int64) (*finding[verdict], error) {
@@ -258,7 +259,8 @@ func (h *harness) compare(got cu.DevicePtr, dtype int, want wanted, n int64) (*f
 	if err != nil {
 		return nil, err
 	}
-	return f, h.run("compare", blocks, uint64(got), uint64(dtype), uint64(want.at), uint64(want.dtype), want.key, uint64(btoi(want.masked)), uint64(n), poisons[dtype], uint64(f.at))
+	return f, h.run("compare", blocks, uint64(got), uint64(dtype), uint64(want.at), uint64(want.dtype), want.key, uint64(btoi(want.masked)),
+		math.Float64bits(want.units), uint64(n), poisons[dtype], uint64(f.at))
 }
 
 // veil hides doubles in device memory, or shows them again.

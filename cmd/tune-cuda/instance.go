@@ -254,7 +254,7 @@ func (p *problem) slacken(n *instance, s wire.Shape, moved []cu.DevicePtr) error
 func (p *problem) distance(doubles []cu.DevicePtr, n *instance, s wire.Shape) ([]float64, error) {
 	var found []*finding[verdict]
 	err := p.harness.gather(func() (err error) {
-		found, err = p.startCompare(doubles, n, s, double)
+		found, err = p.startCompare(doubles, n, s, double, false)
 		return err
 	})
 	if err != nil {
@@ -496,7 +496,7 @@ func (p *problem) spoilSet(w *set, plain bool) (err error) {
 func (p *problem) compareSet(arrays []cu.DevicePtr, n *instance, s wire.Shape, dtype func(buffer) int) ([]wire.Output, error) {
 	var found []*finding[verdict]
 	err := p.harness.gather(func() (err error) {
-		found, err = p.startCompare(arrays, n, s, dtype)
+		found, err = p.startCompare(arrays, n, s, dtype, true)
 		return err
 	})
 	if err != nil {
@@ -505,16 +505,21 @@ func (p *problem) compareSet(arrays []cu.DevicePtr, n *instance, s wire.Shape, d
 	return p.outputs(found, n, s), nil
 }
 
-// startCompare puts the comparison of the outputs into the stream.
-func (p *problem) startCompare(arrays []cu.DevicePtr, n *instance, s wire.Shape, dtype func(buffer) int) ([]*finding[verdict], error) {
+// startCompare puts the comparison of the outputs into the stream. With near set, elements
+// that are as near as their type allows are right.
+func (p *problem) startCompare(arrays []cu.DevicePtr, n *instance, s wire.Shape, dtype func(buffer) int, near bool) ([]*finding[verdict], error) {
 	found := make([]*finding[verdict], len(p.buffers))
 	for i, b := range p.buffers {
 		if !b.output() {
 			continue
 		}
 		t := dtype(b)
+		want := wanted{at: n.want[i], key: n.key, masked: b.UnwrittenNaN}
+		if near {
+			want.units = b.Units
+		}
 		var err error
-		if found[i], err = p.harness.compare(arrays[i], t, wanted{at: n.want[i], key: n.key, masked: b.UnwrittenNaN}, s.Elements[i]); err != nil {
+		if found[i], err = p.harness.compare(arrays[i], t, want, s.Elements[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -194,7 +194,7 @@ func (p *problem) inspect(l *look, b *binary, w *set, s wire.Shape) (err error) 
 	if l.again, err = p.startHash(l.instance, s); err != nil {
 		return err
 	}
-	l.outputs, err = p.startCompare(w.arrays, l.instance, s, stored)
+	l.outputs, err = p.startCompare(w.arrays, l.instance, s, stored, true)
 	return err
 }
 

@@ -70,6 +70,9 @@ func checkOpen(r wire.OpenRequest) ([]buffer, error) {
 		}
 		if c.output() {
 			outputs++
+			if !(b.Units >= 0 && b.Units < 1) {
+				return nil, fmt.Errorf("buffer %s: elements are right within %g of their size", b.Name, b.Units)
+			}
 			if !(b.Repeat >= 0) || math.IsInf(b.Repeat, 0) {
 				return nil, fmt.Errorf("buffer %s: launches may differ by %g of the RMS", b.Name, b.Repeat)
 			}

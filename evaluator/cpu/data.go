@@ -176,10 +176,18 @@ func (e expected) mean() float64 {
 	return m
 }
 
-// compare holds an output against the reference. The poison is what the output
+// near says whether an element that is off by d is as near to what is wanted as its type
+// allows; units are kernels.Problem.UnitsOf.
+func near(d, want, units float64) bool {
+	const exponent = 0x7ff << 52 // of a double: what is left is a power of two
+	return units > 0 && d <= units*math.Float64frombits(math.Float64bits(want)&exponent)
+}
+
+// compare holds an output against the reference. Elements that are as near as the output's
+// type allows are right; see near. The poison is what the output
 // held before the launch; an element that is wrong and still holds it was not
 // written. Worst names such an element first, then one that is not finite.
-func (e expected) compare(got []byte, t dtype, poison []byte) evaluator.Output {
+func (e expected) compare(got []byte, t dtype, units float64, poison []byte) evaluator.Output {
 	o := evaluator.Output{Elements: int64(len(e.values))}
 	if len(e.values) == 0 {
 		return o
@@ -193,7 +201,9 @@ func (e expected) compare(got []byte, t dtype, poison []byte) evaluator.Output {
 					strange = true
 					continue
 				}
-				worst, at = d, i
+				if !near(d, e.values[i], units) {
+					worst, at = d, i
+				}
 			}
 		}
 	} else {
@@ -204,7 +214,9 @@ func (e expected) compare(got []byte, t dtype, poison []byte) evaluator.Output {
 					strange = true
 					continue
 				}
-				worst, at = d, i
+				if !near(d, e.values[i], units) {
+					worst, at = d, i
+				}
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/kernels"
 )
 
 func TestHalf(t *testing.T) {
@@ -172,21 +173,49 @@ func TestCompare(t *testing.T) {
 			f32.put(b, i, v)
 			f64.put(wide, i, v)
 		}
-		for _, o := range []evaluator.Output{e.compare(b, f32, poison), e.compare(wide, f64, nil)} {
+		for _, o := range []evaluator.Output{e.compare(b, f32, 0, poison), e.compare(wide, f64, 0, nil)} {
 			if o.Error != c.err && !(math.Abs(o.Error-c.err) < 1e-6) || o.Worst != c.worst || o.NotFinite != c.notFinite || o.Unwritten != 0 ||
 				o.Elements != 4 || o.Want != e.values[c.worst] || o.Got != c.got[c.worst] && o.Got == o.Got {
 				t.Errorf("%s: %+v", c.name, o)
 			}
 		}
 	}
+	// Of bfloat16, 10 where 9.914 is wanted is two roundings off; 10.0625 is more than that.
+	large, err := newExpected([]float64{9.914, 1, -1, 1, -1, 1, 1, -1, 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	units := (&kernels.Problem{Tolerance: map[kernels.DType]float64{kernels.BF16: 0.01}}).UnitsOf(kernels.Buffer{DType: kernels.BF16})
+	for _, c := range []struct {
+		first, last, units, err float64
+	}{
+		{10, 0, units, 0},
+		{10, 0, 0, 10 - 9.914},
+		{10.0625, 0, units, 10.0625 - 9.914},
+		{9.8125, 0, units, 9.914 - 9.8125},
+		{0, 0, units, 9.914},
+		{10, 0.001953125, units, 0.001953125},
+		{math.Inf(1), 0, units, inf},
+		{-9.914, 0, units, 2 * 9.914},
+	} {
+		b := make([]byte, 8*9)
+		for i, v := range large.values {
+			f64.put(b, i, v)
+		}
+		f64.put(b, 0, c.first)
+		f64.put(b, 8, c.last)
+		if o := large.compare(b, f64, c.units, nil); math.Abs(o.Error-c.err/large.rms) > 1e-12 {
+			t.Errorf("%+v: the error is %v, want %v", c, o.Error*large.rms, c.err)
+		}
+	}
 	half := append([]byte{}, poison...)
 	f32.put(half, 0, 3)
 	f32.put(half, 1, nan)
-	if o := e.compare(half, f32, poison); o.Unwritten != 2 || o.NotFinite != 1 || o.Worst != 2 || !math.IsInf(o.Error, 1) {
+	if o := e.compare(half, f32, 0, poison); o.Unwritten != 2 || o.NotFinite != 1 || o.Worst != 2 || !math.IsInf(o.Error, 1) {
 		t.Errorf("poison: %+v", o)
 	}
 	ip := poisonBytes(i32, 16)
-	if o := e.compare(ip, i32, ip); o.Unwritten != 4 || o.Worst != 0 || o.NotFinite != 0 || !(o.Error > 1) {
+	if o := e.compare(ip, i32, 0, ip); o.Unwritten != 4 || o.Worst != 0 || o.NotFinite != 0 || !(o.Error > 1) {
 		t.Errorf("integer poison: %+v", o)
 	}
 	zero, err := newExpected([]float64{0, 0})
@@ -195,7 +224,7 @@ func TestCompare(t *testing.T) {
 	}
 	b := make([]byte, 8)
 	f32.put(b, 1, 1e-30)
-	if o := zero.compare(b, f32, nil); !math.IsInf(o.Error, 1) || o.Worst != 1 {
+	if o := zero.compare(b, f32, 0, nil); !math.IsInf(o.Error, 1) || o.Worst != 1 {
 		t.Errorf("where the reference is zero nothing else is right: %+v", o)
 	}
 	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
@@ -231,7 +260,7 @@ func TestCompareScales(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := e.compare(b, f64, nil)
+			o := e.compare(b, f64, 0, nil)
 			if o.Worst != int64(at) || o.Error <= 0 {
 				t.Fatalf("%+v", o)
 			}

@@ -103,7 +103,7 @@ func TestSlack(t *testing.T) {
 		e.slack = c.slack
 		out := make([]byte, 8)
 		f64.put(out, 0, c.got)
-		if o := e.compare(out, f64, nil); o.Error != c.error {
+		if o := e.compare(out, f64, 0, nil); o.Error != c.error {
 			t.Errorf("%+v: error %g", c, o.Error)
 		}
 	}

@@ -380,7 +380,7 @@ func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) (
 			}
 			f64.put(wrong, i, v)
 		}
-		o := e.compare(wrong, f64, nil)
+		o := e.compare(wrong, f64, h.problem.spec.UnitsOf(h.problem.buffers[b]), nil)
 		o.Name = p.name
 		outputs = append(outputs, o)
 	}

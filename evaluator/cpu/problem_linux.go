@@ -202,7 +202,7 @@ func (q *problem) outputs(d *shapeData, a *arena, base span, set int, want []exp
 		if p.role == roleIn {
 			continue
 		}
-		o := want[b].compare(a.buffer(&d.layout, base, set, b), p.dtype, d.poison[b])
+		o := want[b].compare(a.buffer(&d.layout, base, set, b), p.dtype, q.spec.UnitsOf(q.buffers[b]), d.poison[b])
 		o.Name = p.name
 		list = append(list, o)
 	}

@@ -422,8 +422,9 @@ static __device__ bool worse(const verdict &a, const verdict &b)
 // compare holds an output against what is wanted. An element that is not finite is
 // infinitely wrong: the reference is finite everywhere, or NaN where masked is set, and
 // such elements are passed over. One that is wrong and still holds the poison was not
-// written.
-EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64 key, int masked, i64 n, u64 poison, verdict *parts)
+// written. One that is off by no more than so many units, of the largest power of two that is
+// not above what is wanted, is as near as its type allows, and right.
+EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64 key, int masked, double units, i64 n, u64 poison, verdict *parts)
 {
 	__shared__ verdict part[THREADS];
 	verdict v = {0, 0, 0, 0, -1, 0, 0, 0, 0};
@@ -446,6 +447,8 @@ EXPORT evotune_compare(const void *got, int t, const void *want, int wanted, u64
 				held = poison >> (8 * ((i * size) & 7)) & ((1ull << (8 * size)) - 1);
 			v.unwritten += bits(got, size, i) == held;
 		}
+		if (isfinite(e.diff) && e.diff <= units * __longlong_as_double(__double_as_longlong(e.want) & 0x7ff0000000000000ll))
+			e.diff = 0;
 		if (worse(e, v))
 			v.diff = e.diff, v.got = e.got, v.want = e.want, v.worst = i;
 	}

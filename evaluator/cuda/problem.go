@@ -50,6 +50,7 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 		}
 		if b.Role != kernels.In {
 			w.Tolerance, _ = spec.ToleranceOf(b)
+			w.Units = spec.UnitsOf(b)
 			w.Repeat, w.UnwrittenNaN = b.Repeat, b.Unwritten
 		}
 		if w.UnwrittenNaN && spec.DeviceReference == nil {

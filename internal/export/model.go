@@ -465,6 +465,9 @@ func (b buffer) Tolerance() string {
 	return number(limit)
 }
 
+// Units is within which distance an element is right whatever the tolerance; see kernels.Problem.UnitsOf.
+func (b buffer) Units() string { return number(b.of.UnitsOf(b.Buffer)) }
+
 // RepeatText is how far two launches of it may lie apart.
 func (b buffer) RepeatText() string { return number(b.Repeat) }
 

@@ -23,8 +23,9 @@ import (
 // and tells what a vendor's routine runs and how long it looked for that. Version 7 has every element
 // of a file of inputs once, in less space. Version 8 asks a vendor's routine which shapes it computes.
 // Version 9 launches on where few launches were timed. Version 10 begins
-// passes with dirty lines in the cache, and large buffers on pages.
-const Version = 10
+// passes with dirty lines in the cache, and large buffers on pages. Version 11 counts elements as
+// right that are as near as their type allows.
+const Version = 11
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
@@ -140,8 +141,12 @@ type Buffer struct {
 	Distribution string  `json:"distribution,omitempty"`
 	A            float64 `json:"a,omitempty"`
 	B            float64 `json:"b,omitempty"`
-	// Tolerance bounds max|output - reference| / RMS(reference).
+	// Tolerance bounds max|output - reference| / RMS(reference), over the elements that are
+	// not within Units of the reference.
 	Tolerance float64 `json:"tolerance,omitempty"`
+	// Units is kernels.Problem.UnitsOf: a distance as a part of the largest power of two that
+	// is not above the magnitude of the reference's element.
+	Units float64 `json:"units,omitempty"`
 	// Repeat is by how much launches on the same inputs may differ from the first,
 	// relative to RMS(reference); 0 asks for the same bits.
 	Repeat float64 `json:"repeat,omitempty"`

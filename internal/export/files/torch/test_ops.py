@@ -86,10 +86,10 @@ def results(got):
     return [got] if isinstance(got, torch.Tensor) else list(got)
 
 
-def error(got, want, partly=False, rounding=0.0):
+def error(got, want, partly=False, rounding=0.0, units=0.0):
     """The largest difference relative to the root mean square of what is wanted. With partly, elements where
     that is NaN are no part of the answer; others must be most of it. Rounding is how much of each element may be lost
-    in its type, and does not count."""
+    in its type, and does not count. An element within units of the largest power of two that is not above it is right."""
     got, want = got.double(), want.double()
     if partly:
         written = ~want.isnan()
@@ -98,7 +98,10 @@ def error(got, want, partly=False, rounding=0.0):
         got, want = got[written], want[written]
     if want.numel() == 0:
         return 0.0
-    worst = ((got - want).abs() - rounding * want.abs()).clamp(min=0).max().item()
+    off = ((got - want).abs() - rounding * want.abs()).clamp(min=0)
+    if units:
+        off = torch.where(off <= units * torch.ldexp(torch.ones_like(want), torch.frexp(want).exponent - 1), torch.zeros_like(off), off)
+    worst = off.max().item()
     return worst and worst / max(want.square().mean().sqrt().item(), 1e-30)
 
 
@@ -115,7 +118,7 @@ class Operators(unittest.TestCase):
             return
         for spec, g, w in zip(op.outputs, results(got), want):
             self.assertEqual(g.shape, w.shape)
-            self.assertLessEqual(error(g, w, spec["unwritten"]), max(tolerance, looser * spec["tolerance"], 1e-6), spec["name"])
+            self.assertLessEqual(error(g, w, spec["unwritten"], units=spec["units"]), max(tolerance, looser * spec["tolerance"], 1e-6), spec["name"])
 
     def same(self, op, args, got, want):
         """Of two calls with the same inputs: the same bits, unless the definition asks for less."""
