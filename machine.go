@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -272,33 +271,9 @@ func unlocked(tools []evaluator.Tool, parts ...string) (lacks []string) {
 	return lacks
 }
 
-// The built-in kernels never change, so they are kept once read. Reading one alone is faster
-// than reading all.
-var (
-	builtins    sync.Map // definitions by name
-	allBuiltins = sync.OnceValues(func() (*kernels.Catalogue, error) { return kernels.Open() })
-)
-
-// definition finds a kernel. It reads a built-in one alone if no folder of the user's
-// can hold another of its name.
+// definition finds a kernel.
 func (m *Machine) definition(kernel string) (*kernels.Definition, error) {
-	if len(m.Definitions) == 0 && fs.ValidPath(kernel) && !strings.ContainsAny(kernel, "/.") {
-		if _, err := fs.Stat(kernels.Builtin(), kernel+"/kernel.toml"); err == nil {
-			if d, known := builtins.Load(kernel); known {
-				return d.(*kernels.Definition), nil //nolint:forcetypeassert // nothing else is stored
-			}
-			d, err := kernels.Load(kernels.Builtin(), kernel)
-			if err == nil {
-				builtins.Store(kernel, d)
-			}
-			return d, err
-		}
-	}
-	open := allBuiltins
-	if len(m.Definitions) > 0 {
-		open = func() (*kernels.Catalogue, error) { return kernels.Open(m.Definitions...) }
-	}
-	catalogue, err := open()
+	catalogue, err := kernels.Open(m.Definitions...)
 	if err != nil {
 		return nil, err
 	}

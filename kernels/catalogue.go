@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 //go:embed templates
@@ -26,9 +27,31 @@ func Builtin() fs.FS {
 	return sub
 }
 
-// A Catalogue is a set of kernels by name.
+// builtins reads the built-in kernels: each once, when it is first asked for, since they never change.
+var builtins = sync.OnceValue(func() map[string]func() (*Definition, error) {
+	fsys := Builtin()
+	list, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		panic(err) // they are part of the program
+	}
+	read := map[string]func() (*Definition, error){}
+	for _, e := range list {
+		if folder := e.Name(); folder != includeFolder {
+			read[folder] = sync.OnceValues(func() (*Definition, error) {
+				_, d, err := loadFrom(fsys, folder, builtinDir(folder))
+				return d, err
+			})
+		}
+	}
+	return read
+})
+
+// builtinDir is the Dir of a built-in kernel.
+func builtinDir(name string) string { return path.Join("builtin", name) }
+
+// A Catalogue is a set of kernels by name: the built-in ones, and those of folders.
 type Catalogue struct {
-	good   map[string]*Definition
+	own    map[string]*Definition
 	broken map[string]error // by the names of the folder and of the kernel
 	errs   []error
 }
@@ -38,20 +61,11 @@ type Catalogue struct {
 // counts, so a user's kernel replaces a built-in one; its Overrides says so. A broken
 // kernel does not hide the others: Get returns its error, and Errors lists all errors.
 // Open itself fails when a folder cannot be read or holds no kernel.
+//
+// A built-in kernel is read when Get first asks for it. All catalogues share its definition:
+// do not change it.
 func Open(dirs ...string) (*Catalogue, error) {
-	c := &Catalogue{good: map[string]*Definition{}, broken: map[string]error{}}
-	builtin := Builtin()
-	list, err := fs.ReadDir(builtin, ".")
-	if err != nil {
-		return nil, fmt.Errorf("built-in kernels: %w", err)
-	}
-	for _, e := range list {
-		if e.Name() == includeFolder {
-			continue
-		}
-		name, d, err := loadFrom(builtin, e.Name(), path.Join("builtin", e.Name()))
-		c.add(e.Name(), name, d, err)
-	}
+	c := &Catalogue{own: map[string]*Definition{}, broken: map[string]error{}}
 	for _, dir := range dirs {
 		if err := c.addFolder(dir); err != nil {
 			return nil, err
@@ -102,31 +116,46 @@ func (c *Catalogue) add(folder, name string, d *Definition, err error) {
 		// No kernel is better than the one that the broken one should replace.
 		for _, n := range []string{folder, name} {
 			c.broken[n] = err
-			delete(c.good, n)
+			delete(c.own, n)
 		}
 		return
 	}
-	if prev := c.good[name]; prev != nil {
+	if prev := c.own[name]; prev != nil {
 		d.Overrides = prev.Dir
+	} else if builtins()[name] != nil && c.broken[name] == nil {
+		d.Overrides = builtinDir(name)
 	}
-	c.good[name] = d
+	c.own[name] = d
 	delete(c.broken, name)
 }
 
-// Names lists the kernels that loaded, sorted.
-func (c *Catalogue) Names() []string { return slices.Sorted(maps.Keys(c.good)) }
+// Names lists the kernels but for broken ones, sorted.
+func (c *Catalogue) Names() []string {
+	all := map[string]bool{}
+	for name := range builtins() {
+		all[name] = c.broken[name] == nil
+	}
+	for name := range c.own {
+		all[name] = true
+	}
+	maps.DeleteFunc(all, func(_ string, there bool) bool { return !there })
+	return slices.Sorted(maps.Keys(all))
+}
 
-// Errors lists the errors of the kernels that did not load.
+// Errors lists the errors of the folders' kernels that did not load.
 func (c *Catalogue) Errors() []error { return slices.Clone(c.errs) }
 
 // Get finds a kernel by name. For a kernel that did not load it returns the load error;
 // for an unknown one, an error that wraps ErrUnknownKernel and suggests similar names.
 func (c *Catalogue) Get(name string) (*Definition, error) {
-	if d := c.good[name]; d != nil {
+	if d := c.own[name]; d != nil {
 		return d, nil
 	}
 	if err := c.broken[name]; err != nil && name != "" {
 		return nil, err
+	}
+	if read := builtins()[name]; read != nil {
+		return read()
 	}
 	names := c.Names()
 	near := ""

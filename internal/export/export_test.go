@@ -28,7 +28,7 @@ import (
 // winnerOf makes a winner of a built-in kernel.
 func winnerOf(t *testing.T, kernel, candidate string, seed int64) *Winner {
 	t.Helper()
-	c, err := builtin()
+	c, err := kernels.Open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/kernels"
 )
 
 // softmaxAt makes a winner at a shape that is written by its dimensions. One seed is one genome.
 func softmaxAt(t *testing.T, shape, candidate string, seed int64) *Winner {
 	t.Helper()
-	c, err := builtin()
+	c, err := kernels.Open()
 	if err != nil {
 		t.Fatal(err)
 	}

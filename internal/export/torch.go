@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
@@ -414,13 +413,10 @@ func (op *torchOp) Uses(use string) []shape {
 	return list
 }
 
-// builtin has the built-in kernels, which nothing here changes.
-var builtin = sync.OnceValues(func() (*kernels.Catalogue, error) { return kernels.Open() })
-
 // sameProblem tells whether a problem is that of the built-in kernel of its name: of the same
 // reference, over the same arrays.
 func sameProblem(p *problem) bool {
-	c, err := builtin()
+	c, err := kernels.Open()
 	if err != nil {
 		return false
 	}

@@ -60,10 +60,9 @@ func (s *Service) kernelRoutes() {
 // folders, and those that were uploaded, of which the newest of a name stands. An upload
 // cannot take the name of another kernel.
 type library struct {
-	tools   *evotune.Machine
-	builtin func() (*kernels.Catalogue, error)
-	state   *state // nil where nothing can be uploaded
-	root    string // of the uploads
+	tools *evotune.Machine
+	state *state // nil where nothing can be uploaded
+	root  string // of the uploads
 
 	linting   *semaphore.Weighted // of uploads
 	uploading sync.Mutex          // one becomes the newest at a time
@@ -79,7 +78,6 @@ type library struct {
 func newLibrary(tools *evotune.Machine) *library {
 	return &library{
 		tools: tools, described: map[string]api.Kernel{}, newest: map[string]uploaded{}, loaded: map[string]*kernels.Definition{}, linting: semaphore.NewWeighted(uploadsAtOnce),
-		builtin: sync.OnceValues(func() (*kernels.Catalogue, error) { return kernels.Open() }),
 	}
 }
 
@@ -87,7 +85,7 @@ func newLibrary(tools *evotune.Machine) *library {
 // one of their files has changed.
 func (l *library) catalogue() (*kernels.Catalogue, error) {
 	if len(l.tools.Definitions) == 0 {
-		return l.builtin()
+		return kernels.Open()
 	}
 	var marks strings.Builder
 	for _, dir := range l.tools.Definitions {
@@ -130,7 +128,7 @@ func (l *library) list() ([]api.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := l.builtin()
+	own, err := kernels.Open()
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +215,7 @@ func (l *library) whole(d *kernels.Definition) (api.Kernel, error) {
 	if known {
 		return k, nil
 	}
-	own, err := l.builtin()
+	own, err := kernels.Open()
 	if err != nil {
 		return k, err
 	}
