@@ -43,7 +43,9 @@ use = "tune"`, 1)
 			if c.env != "" {
 				env = append(env, c.env)
 			}
-			h, ordeal := openFakePlan(t, fakeOptions(t, env...), plan)
+			o := fakeOptions(t, env...)
+			o.Sanitizers = []string{"none"}
+			h, ordeal := openFakePlan(t, o, plan)
 			d := ordeal.Describe()
 			if d.Baseline != c.says {
 				t.Errorf("the baseline is %q, want %q", d.Baseline, c.says)
@@ -105,7 +107,9 @@ func TestBestLibrary(t *testing.T) {
 			}
 			t.Setenv("LD_LIBRARY_PATH", strings.Join(folders, ":"))
 			t.Setenv("TUNE_CUDA_CUDNN", "")
-			_, ordeal := openFakePlan(t, fakeOptions(t), plan)
+			o := fakeOptions(t)
+			o.Sanitizers = []string{"none"}
+			_, ordeal := openFakePlan(t, o, plan)
 			if d := ordeal.Describe(); !strings.HasPrefix(d.Baseline, "attention of libcudnn.so "+c.want+" (") {
 				t.Errorf("the baseline is %s, want that of version %s", d.Baseline, c.want)
 			}

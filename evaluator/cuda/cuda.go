@@ -84,9 +84,10 @@ type Options struct {
 	// Logger gets what happens inside. Nil discards it.
 	Logger *slog.Logger
 
-	// For tests: a compiler that stands in for the real ones, what is added to
-	// the environment of workers, and folders that they may write.
+	// For tests: a compiler that stands in for the real ones, the only folder in which programs of CUDA are
+	// looked for, what is added to the environment of workers, and folders that they may write.
 	compiler     compiler
+	programs     string
 	workerEnv    []string
 	workerWrites []string
 }

@@ -11,6 +11,7 @@ import (
 // TestSchedules: candidates with copies that racecheck does not follow run with delays
 // instead, and say so; others do not, and say that.
 func TestSchedules(t *testing.T) {
+	t.Parallel()
 	h, ev := openFake(t, fakeOptions(t))
 	if h.delayer == nil {
 		t.Fatalf("delays do not work: %+v", h.Desc.Tools)
@@ -73,6 +74,7 @@ func TestSchedules(t *testing.T) {
 
 // TestNothingShared: racecheck is not asked about a kernel without shared memory.
 func TestNothingShared(t *testing.T) {
+	t.Parallel()
 	_, ev := openFake(t, fakeOptions(t))
 	for do, want := range map[string]string{"racecheck=alone": "not needed: no kernel of it has shared memory", "nothing": "no fault in "} {
 		r := evaluate(t, ev, fakeGenome(t, do, 3))
@@ -85,6 +87,7 @@ func TestNothingShared(t *testing.T) {
 // TestSchedulesThatDoNotWork: delays that do not show the planted fault, that show one
 // where there is none, or that are switched off are "not run".
 func TestSchedulesThatDoNotWork(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		blind, say string
 		tools      []string
@@ -111,6 +114,7 @@ func TestSchedulesThatDoNotWork(t *testing.T) {
 // TestNeededOrNot: that racecheck follows a candidate's instructions counts where racecheck
 // runs.
 func TestNeededOrNot(t *testing.T) {
+	t.Parallel()
 	o := fakeOptions(t)
 	o.Sanitizers = []string{memcheck, schedules}
 	_, ev := openFake(t, o)
@@ -124,6 +128,7 @@ func TestNeededOrNot(t *testing.T) {
 // TestSchedulesOfOlderDevices: where there are no such instructions, there is no such check
 // to tell of, whatever the options say.
 func TestSchedulesOfOlderDevices(t *testing.T) {
+	t.Parallel()
 	for _, tools := range [][]string{nil, {memcheck}} {
 		t.Run(strings.Join(tools, ""), func(t *testing.T) {
 			o := fakeOptions(t, "EVOTUNE_FAKE_CAPABILITY=86")
@@ -145,6 +150,7 @@ func TestSchedulesOfOlderDevices(t *testing.T) {
 // TestSchedulesSayHowNear: where launches may differ a little, the evidence says how much
 // they did with delays.
 func TestSchedulesSayHowNear(t *testing.T) {
+	t.Parallel()
 	const y = "name = \"y\"\ndtype = \"f32\"\nrole = \"out\"\nshape = [\"N\"]\n"
 	d := fakeFrom(t, strings.Replace(fakeKernel, y, y+"repeat = 4e-7\n", 1), "y[i] = 2 * x[i]", "const double *x")
 	_, ev := openFakePlan(t, fakeOptions(t), planOf(d))

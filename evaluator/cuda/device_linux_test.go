@@ -10,13 +10,14 @@ import (
 // TestDevice holds what a backend says of its GPU against what a problem says that is
 // open on it.
 func TestDevice(t *testing.T) {
+	t.Parallel()
 	o := fakeOptions(t)
 	b, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d, err := b.Device(t.Context())
-	if err != nil || d.Facts["capability"] != "9.0" || d.Facts["uuid"] != "GPU-fake" {
+	if err != nil || d.Facts["capability"] != "9.0" || d.Facts["uuid"] != fakeUUID(stateOf(o)) {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	h, _ := openFake(t, o)
@@ -37,11 +38,11 @@ func TestDevice(t *testing.T) {
 	if n := b.GPUs(); n != 2 {
 		t.Errorf("%d GPUs of 0, 1 and 0 again", n)
 	}
-	if d, err := b.Device(t.Context()); err != nil || d.Facts["uuid"] != "GPU-fake" {
+	if d, err := b.Device(t.Context()); err != nil || d.Facts["uuid"] != fakeUUID(stateOf(o)) {
 		t.Errorf("the first: %+v, %v", d, err)
 	}
 
-	if list, err := b.UUIDs(t.Context()); err != nil || len(list) != 2 || list[0] != "GPU-fake" {
+	if list, err := b.UUIDs(t.Context()); err != nil || len(list) != 2 || list[0] != fakeUUID(stateOf(o)) {
 		t.Errorf("UUIDs: %q, %v", list, err)
 	}
 
@@ -52,7 +53,7 @@ func TestDevice(t *testing.T) {
 	if b, err = New(o); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := b.Device(t.Context()); err != nil || d.Facts["uuid"] != "GPU-fake" || b.Available(t.Context()) != nil || b.Limits() == nil {
+	if d, err := b.Device(t.Context()); err != nil || d.Facts["uuid"] != fakeUUID(stateOf(o)) || b.Available(t.Context()) != nil || b.Limits() == nil {
 		t.Errorf("the first of two, of which the other fails: %+v, %v", d, err)
 	}
 	if n := b.GPUs(); n != 0 {

@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"net"
 	"os"
@@ -162,6 +163,11 @@ type fake struct {
 	// bare is a problem without a reference, whose answers come in files.
 	bare    bool
 	buffers []wire.Buffer
+}
+
+// fakeUUID is the first GPU of the workers with a folder: tests beside each other have no GPU in common.
+func fakeUUID(state string) string {
+	return fmt.Sprintf("GPU-fake%08x", crc32.ChecksumIEEE([]byte(state)))
 }
 
 func fakeWorker() int {
@@ -484,9 +490,9 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 				*to = n
 			}
 		}
-		uuid := "GPU-fake"
-		if v := os.Getenv("CUDA_VISIBLE_DEVICES"); v != "" && v != "0" { // another of the same
-			uuid = "GPU-fake" + strings.TrimPrefix("-"+strings.TrimPrefix(v, "GPU-fake-"), "-GPU-fake")
+		uuid := fakeUUID(os.Getenv("EVOTUNE_FAKE_STATE"))
+		if v := os.Getenv("CUDA_VISIBLE_DEVICES"); v != "" && v != "0" && v != uuid { // another of the same
+			uuid += "-" + strings.TrimPrefix(v, uuid+"-")
 		}
 		return wire.HelloAnswer{Version: wire.Version, PID: os.Getpid(), Device: wire.Device{
 			Name: "Fake GPU", UUID: uuid, Capability: capability, SMs: 4, L2Bytes: 1 << 20, MemoryBytes: 8 << 30, SharedOptin: 227 << 10,

@@ -14,6 +14,7 @@ import (
 // A finished kernel in a file of its own is judged as a candidate of its kernel is,
 // launched as its comments say, against the kernel's baseline or another file.
 func TestFileIsJudged(t *testing.T) {
+	t.Parallel()
 	dir, def := t.TempDir(), fakeDefinition(t)
 	file := func(t *testing.T, name, do, more string) kernels.File {
 		path := filepath.Join(dir, name)
@@ -27,7 +28,9 @@ func TestFileIsJudged(t *testing.T) {
 	open := func(t *testing.T, im *kernels.Implementation) (evaluator.Evaluator, genome.Genome) {
 		plan := fakePlan(t)
 		plan.Definition, plan.Implementations = im.Definition(), []*kernels.Implementation{im}
-		_, ev := openFakePlan(t, fakeOptions(t), plan)
+		o := fakeOptions(t)
+		o.Sanitizers = []string{"none"}
+		_, ev := openFakePlan(t, o, plan)
 		space, err := im.Definition().Space(plan.Implementations, plan.Tune, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 // reference leaves elements as they were, what was written there all the same, what was not
 // written, and how far apart two launches are.
 func TestComparisonsOfTheHarness(t *testing.T) {
+	t.Parallel()
 	cc, err := exec.LookPath("g++")
 	if err != nil {
 		t.Skip("there is no g++")

@@ -170,8 +170,7 @@ func TestUnjailedProfiler(t *testing.T) {
 			}
 			o := fakeOptions(t)
 			o.Profile = true
-			bin, _, _ := strings.Cut(os.Getenv("PATH"), ":")
-			if err := os.WriteFile(filepath.Join(bin, "ncu"), []byte(script), 0o755); err != nil {
+			if err := os.WriteFile(filepath.Join(o.programs, "ncu"), []byte(script), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			h, _ := openFake(t, o)

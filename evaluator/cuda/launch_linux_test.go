@@ -163,7 +163,8 @@ func TestInspectSequence(t *testing.T) {
 // What a candidate's launch has reaches the worker in comparisons, under tools and while
 // something is timed, and its kernels are loaded.
 func TestSequenceReachesTheWorker(t *testing.T) {
-	h := openLab(t)
+	t.Parallel()
+	h, _ := openFake(t, fakeOptions(t))
 	a := build(t, h, "nothing", 60)
 	c, err := labs.Handle[*candidate](a)
 	if err != nil {
@@ -301,6 +302,7 @@ func TestDriverOfADefinition(t *testing.T) {
 
 // What a definition says of launches reaches the worker.
 func TestSequenceOfADefinition(t *testing.T) {
+	t.Parallel()
 	o := fakeOptions(t)
 	_, ev := openFakePlan(t, o, planOf(sequenceKernel(t)))
 	if r := evaluate(t, ev, fakeGenome(t, "nothing", 3)); r.Verdict != evaluator.Correct {
@@ -324,6 +326,7 @@ func TestSequenceOfADefinition(t *testing.T) {
 
 // What a definition says of its outputs reaches the worker, and what that saw the evidence.
 func TestOutputsOfADefinition(t *testing.T) {
+	t.Parallel()
 	const y = "name = \"y\"\ndtype = \"f32\"\nrole = \"out\"\nshape = [\"N\"]\n"
 	if strings.Count(fakeKernel, y) != 1 {
 		t.Fatal("the fake kernel has another output")
@@ -383,6 +386,7 @@ func TestOutputsOfADefinition(t *testing.T) {
 // What the baseline leaves is looked at again on contents of a race, which are others than
 // parity's.
 func TestBaselineWritesWhileTimed(t *testing.T) {
+	t.Parallel()
 	_, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_BASELINE=writes later"))
 	const want = "the baseline at shape tuned: it writes 3 of the 8 elements of output y that the reference leaves NaN"
 	if r := evaluate(t, ev, fakeGenome(t, "nothing", 3)); r.Verdict != evaluator.Infrastructure || !strings.Contains(r.Reason, want) {

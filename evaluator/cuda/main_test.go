@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -28,7 +27,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(fakeVariable) != "" {
 		os.Exit(fakeWorker())
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if left := family(os.Getpid(), ""); len(left) > 0 {
+			fmt.Fprintf(os.Stderr, "processes left behind: %v\n", left)
+			code = 1
+		}
+		os.Exit(code)
+	}))
 }
 
 // fakeKernel doubles its input; the gene DO says what the fake worker does when
@@ -240,9 +245,6 @@ func fakeOptions(tb testing.TB, env ...string) Options {
 	if err := os.WriteFile(filepath.Join(bin, "compute-sanitizer"), []byte(sanitizerScript), 0o755); err != nil {
 		tb.Fatal(err)
 	}
-	if t, ok := tb.(*testing.T); ok {
-		t.Setenv("PATH", bin+":/usr/bin:/bin")
-	}
 	env = append([]string{fakeVariable + "=1", "EVOTUNE_FAKE_STATE=" + tb.TempDir()}, env...)
 	var writes []string
 	for _, e := range env {
@@ -252,7 +254,7 @@ func fakeOptions(tb testing.TB, env ...string) Options {
 	}
 	return Options{
 		Worker: self, CacheDir: filepath.Join(tb.TempDir(), "cache"), Timeout: time.Minute,
-		CompileWorkers: 2, SanitizeWorkers: 1, compiler: fakeCompiler{},
+		CompileWorkers: 2, SanitizeWorkers: 1, compiler: fakeCompiler{}, programs: bin,
 		workerEnv: env, workerWrites: writes,
 	}
 }
@@ -262,18 +264,10 @@ func openFake(tb testing.TB, o Options) (*lab, *evaluator.Ordeal) {
 	return openFakePlan(tb, o, fakePlan(tb))
 }
 
-// openOrdeals counts those that openFakePlan opened and that are not closed yet.
-var openOrdeals atomic.Int32
-
-// openFakePlan opens one ordeal, and checks at the end of the test that it left no
-// process behind. An ordeal starts workers in the background, so one at a time: the
-// workers of another would be taken for its own.
+// openFakePlan opens an ordeal, and checks at the end of the test that it left no
+// process behind.
 func openFakePlan(tb testing.TB, o Options, plan evaluator.Plan) (*lab, *evaluator.Ordeal) {
 	tb.Helper()
-	if openOrdeals.Load() != 0 {
-		tb.Fatal("another ordeal is open: close it first, or give each a subtest of its own")
-	}
-	known := family(os.Getpid())
 	b, err := New(o)
 	if err != nil {
 		tb.Fatal(err)
@@ -286,22 +280,28 @@ func openFakePlan(tb testing.TB, o Options, plan evaluator.Plan) (*lab, *evaluat
 	if err != nil {
 		tb.Fatal(err)
 	}
-	openOrdeals.Add(1)
 	tb.Cleanup(func() {
-		openOrdeals.Add(-1)
 		if err := ordeal.Close(); err != nil {
 			tb.Error(err)
 		}
-		left := slices.DeleteFunc(family(os.Getpid()), func(p string) bool { return slices.Contains(known, p) })
-		if len(left) > 0 {
-			tb.Errorf("processes left behind: %v", left)
-		}
+		noneLeft(tb, o)
 	})
 	return h, ordeal
 }
 
-// family lists the living processes that come from one.
-func family(root int) (list []string) {
+// noneLeft checks that no process of a backend is left: none that has the folder of its fake workers or of its
+// cache in its environment, its command line or as where it runs. Two of one test that have these
+// in common must not be open at once.
+func noneLeft(tb testing.TB, o Options) {
+	tb.Helper()
+	left := append(family(os.Getpid(), stateOf(o)), family(os.Getpid(), o.CacheDir)...)
+	if len(left) > 0 {
+		tb.Errorf("processes left behind: %v", left)
+	}
+}
+
+// family lists the living processes that come from one and name a folder; "" is in all of them.
+func family(root int, folder string) (list []string) {
 	parents := map[string]string{}
 	names := map[string]string{}
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -320,12 +320,22 @@ func family(root int) (list []string) {
 	for pid := range parents {
 		for p := parents[pid]; p != "" && p != "1"; p = parents[p] {
 			if p == fmt.Sprint(root) {
-				list = append(list, names[pid])
+				if dir := filepath.Join("/proc", pid); folder == "" || strings.Contains(said(dir), folder) {
+					list = append(list, names[pid])
+				}
 				break
 			}
 		}
 	}
 	return list
+}
+
+// said is what /proc has of a process that names the folders it works in.
+func said(dir string) string {
+	environment, _ := os.ReadFile(filepath.Join(dir, "environ"))
+	line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+	where, _ := os.Readlink(filepath.Join(dir, "cwd"))
+	return string(environment) + string(line) + where
 }
 
 func evaluate(tb testing.TB, ev evaluator.Evaluator, g genome.Genome) evaluator.Result {
@@ -379,6 +389,7 @@ func findEvidence(r evaluator.Result, check string) (evaluator.Evidence, bool) {
 }
 
 func TestVerdicts(t *testing.T) {
+	t.Parallel()
 	h, ev := openFake(t, fakeOptions(t))
 	if len(h.sanitizers) != 4 {
 		t.Fatalf("%d sanitizers work, want all: %+v", len(h.sanitizers), h.Desc.Tools)
@@ -465,6 +476,7 @@ type debugCase struct {
 // TestDebugFlavour: asserts are alive, limits on the binary are not, nothing is
 // timed, and neither flavour is taken for the other with one cache for both.
 func TestDebugFlavour(t *testing.T) {
+	t.Parallel()
 	o := fakeOptions(t)
 	o.ParityWorkers = 1 // for all of them, so that one meets what another left
 	plan := fakePlan(t)
@@ -521,6 +533,7 @@ func TestDebugFlavour(t *testing.T) {
 }
 
 func TestCorrectHasEvidence(t *testing.T) {
+	t.Parallel()
 	_, ev := openFake(t, fakeOptions(t))
 	r := evaluate(t, ev, fakeBlock(t, "nothing", 3, 128))
 	if r.Verdict != evaluator.Correct {
@@ -551,6 +564,7 @@ func TestCorrectHasEvidence(t *testing.T) {
 
 // TestBaselineSays: what a vendor's routine runs is evidence, in the finals too.
 func TestBaselineSays(t *testing.T) {
+	t.Parallel()
 	const said = "cublasLt 12.9.1, best of 17 algorithms"
 	_, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_SAID="+said))
 	want := evaluator.Evidence{Check: "baseline tuned", Outcome: evaluator.Passed, Detail: said}
@@ -576,6 +590,7 @@ func TestBaselineSays(t *testing.T) {
 
 // TestSameCode: the launch is part of what is timed, and comments are not.
 func TestSameCode(t *testing.T) {
+	t.Parallel()
 	_, ev := openFake(t, fakeOptions(t))
 	a := evaluate(t, ev, fakeBlock(t, "nothing", 5, 64))
 	b := evaluate(t, ev, fakeBlock(t, "nothing", 5, 128))
@@ -586,6 +601,7 @@ func TestSameCode(t *testing.T) {
 
 // TestOutsideKill: a worker that somebody kills costs a retry and no verdict.
 func TestOutsideKill(t *testing.T) {
+	t.Parallel()
 	h, ev := openFake(t, fakeOptions(t))
 	for n := range 6 {
 		done := make(chan evaluator.Result)
@@ -606,6 +622,7 @@ func TestOutsideKill(t *testing.T) {
 }
 
 func TestFinals(t *testing.T) {
+	t.Parallel()
 	_, ev := openFake(t, fakeOptions(t))
 	finals := func(do ...string) evaluator.Finals {
 		t.Helper()
@@ -643,6 +660,7 @@ func TestFinals(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		env  string
 		want error
@@ -653,7 +671,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"EVOTUNE_FAKE_HELLO=fails", ErrWorker},
 	} {
 		t.Run(c.env, func(t *testing.T) {
-			b, err := New(fakeOptions(t, c.env))
+			o := fakeOptions(t, c.env)
+			b, err := New(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -664,9 +683,7 @@ func TestOpenRefuses(t *testing.T) {
 			if err == nil {
 				_ = h.Close()
 			}
-			if left := family(os.Getpid()); len(left) > 0 {
-				t.Errorf("processes left behind: %v", left)
-			}
+			noneLeft(t, o)
 		})
 	}
 }
@@ -674,6 +691,7 @@ func TestOpenRefuses(t *testing.T) {
 // TestToolThatFindsNothing: a tool that does not find what was planted for it
 // is missing, and its check is not run.
 func TestToolThatFindsNothing(t *testing.T) {
+	t.Parallel()
 	h, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_BLIND=racecheck"))
 	if len(h.sanitizers) != 3 {
 		t.Fatalf("%d sanitizers work, want 3", len(h.sanitizers))
@@ -686,6 +704,7 @@ func TestToolThatFindsNothing(t *testing.T) {
 
 // TestToolThatReported: a process in which a tool has reported a fault is not used again.
 func TestToolThatReported(t *testing.T) {
+	t.Parallel()
 	h, ev := openFake(t, fakeOptions(t))
 	p := h.gpus[0].tools[memcheck]
 	workers := func() (pids []int) {
@@ -710,6 +729,7 @@ func TestToolThatReported(t *testing.T) {
 // TestToolThatReportsAtTheEnd: where reports come only when the process ends,
 // every candidate has a process of its own.
 func TestToolThatReportsAtTheEnd(t *testing.T) {
+	t.Parallel()
 	h, ev := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_LATE=memcheck"))
 	if i := slices.IndexFunc(h.sanitizers, func(s *sanitizer) bool { return s.name == memcheck }); i < 0 || !h.sanitizers[i].late {
 		t.Fatalf("memcheck is not known to be late: %+v", h.Desc.Tools)

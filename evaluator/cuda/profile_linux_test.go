@@ -54,9 +54,9 @@ printf '"ID","Metric Name","Metric Unit","Metric Value"\n"0","sm__pipe_tensor_cy
 // A finalist that breaks a bound loses, and the best of the others wins. Who
 // could not be profiled is not held to it.
 func TestBoundsInFinals(t *testing.T) {
+	t.Parallel()
 	o := fakeOptions(t, "GORACE=atexit_sleep_ms=0") // each process of the finals would sleep for a second
-	bin, _, _ := strings.Cut(os.Getenv("PATH"), ":")
-	if err := os.WriteFile(filepath.Join(bin, "ncu"), []byte(ncuScript), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(o.programs, "ncu"), []byte(ncuScript), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	h, ev := openFake(t, o)

@@ -47,6 +47,7 @@ func bareText(t *testing.T) string {
 // the worker made, for those of files, and for exchanged inputs. The fake worker holds
 // each against its own answer, and fails where there is none or another.
 func TestReferenceInC(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("there is no C compiler: the reference in C cannot run")
 	}
@@ -58,6 +59,7 @@ func TestReferenceInC(t *testing.T) {
 
 // The kernel itself as a reference need not compile in double precision for the GPU; a reference of its own must.
 func TestReferenceDoesNotCompile(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("there is no C compiler: the reference in C cannot run")
 	}
@@ -110,14 +112,8 @@ func evaluateBare(t *testing.T, dir string) {
 			t.Errorf("%s: %s at %s: %s", do, r.Verdict, r.Stage, r.Reason)
 		}
 	}
-	state := ""
-	for _, e := range o.workerEnv {
-		if _, path, ok := strings.Cut(e, "EVOTUNE_FAKE_STATE="); ok {
-			state = path
-		}
-	}
 	for _, what := range []string{"tuned-false-0", "tuned-false-1", "odd-false-0", "small-true-0"} {
-		if _, err := os.Stat(filepath.Join(state, "expected-"+what)); err != nil {
+		if _, err := os.Stat(filepath.Join(stateOf(o), "expected-"+what)); err != nil {
 			t.Errorf("the worker was not told what is expected at %s", what)
 		}
 	}
@@ -201,6 +197,7 @@ func TestReferenceInCJailed(t *testing.T) {
 
 // A run of the reference has the time that it is given.
 func TestReferenceInCTimeout(t *testing.T) {
+	t.Parallel()
 	o := fakeOptions(t)
 	h, _ := openFakePlan(t, o, planOf(bareDefinition(t)))
 	program := filepath.Join(h.Scratch, "slow")
@@ -217,7 +214,6 @@ func TestReferenceInCTimeout(t *testing.T) {
 // Without a compiler such a kernel cannot be tuned, and it is said what to install.
 func TestReferenceInCWithoutCompiler(t *testing.T) {
 	o := fakeOptions(t)
-	bin, _, _ := strings.Cut(os.Getenv("PATH"), ":")
 	tools := t.TempDir()
 	for _, name := range []string{"sh", "cat", "true"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -226,7 +222,7 @@ func TestReferenceInCWithoutCompiler(t *testing.T) {
 			}
 		}
 	}
-	t.Setenv("PATH", bin+":"+tools)
+	t.Setenv("PATH", tools)
 	b, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -249,6 +245,7 @@ func inPython(t *testing.T, definition, text string) *kernels.Definition {
 // A reference in Python takes the place of one in C: without one in CUDA the worker gets
 // what it gives, and otherwise the one in CUDA is held against it.
 func TestReferenceInPython(t *testing.T) {
+	t.Parallel()
 	o := fakeOptions(t)
 	o.Python = backendtest.Python(t, "numpy")
 	bare := inPython(t, bareText(t), "def reference(x, w):\n    return 2 * x + w\n")

@@ -59,6 +59,7 @@ func watched(tb testing.TB, dir, tool string) (list []string) {
 // that it has there, and in the finals at the definition's. What is found there costs the
 // win.
 func TestSanitizeShapes(t *testing.T) {
+	t.Parallel()
 	const small, odd, own64, own128 = "small-[64][64 64][1 1 1]", "small-odd-[33][33 33][1 1 1]", "72-[72][72 72][2 1 1]", "136-[136][136 136][2 1 1]"
 	for _, c := range []struct {
 		dims   string
@@ -122,6 +123,7 @@ func TestSanitizeShapes(t *testing.T) {
 // A search launches the first blocks alone where the implementation says so, and the evidence
 // says how many. The finals launch all, but under racecheck.
 func TestSanitizeBlocks(t *testing.T) {
+	t.Parallel()
 	const odd = "small-odd-[33][33 33][1 1 1]"
 	for _, c := range []struct {
 		keys, search, detail string
@@ -190,6 +192,7 @@ func TestSanitizeBlocks(t *testing.T) {
 
 // What runs under the other tools has the GPU by turns: a launch under a tool may take longer than one elsewhere.
 func TestToolPatience(t *testing.T) {
+	t.Parallel()
 	longtest.Short(t, "waits for four seconds")
 	o := fakeOptions(t)
 	o.Timeout = 3 * time.Second
@@ -202,6 +205,7 @@ func TestToolPatience(t *testing.T) {
 // A finding at the genome's own shape refuses it in the search, and one at the
 // definition's shapes in the finals, where the next best wins.
 func TestFindingsAtShapes(t *testing.T) {
+	t.Parallel()
 	_, ev := openFakePlan(t, fakeOptions(t), sanitizedPlan(t, `{ N = "BLOCK + 8" }`))
 	for do, want := range map[string]string{
 		"memcheck=at-72": "memcheck: at shape 72: Invalid __global__ write", "racecheck=at-small": "", "memcheck=at-small-odd": "", "synccheck=at-136": "",
@@ -234,6 +238,7 @@ func TestFindingsAtShapes(t *testing.T) {
 // A shape of its own is none for which anything else is prepared, or on which the identity
 // of other candidates depends.
 func TestOwnShape(t *testing.T) {
+	t.Parallel()
 	plan := sanitizedPlan(t, `{ N = "BLOCK + SALT + 8" }`)
 	h, _ := openFakePlan(t, fakeOptions(t), plan)
 	a, b := build(t, h, "nothing", 1), build(t, h, "nothing", 2)
@@ -264,6 +269,7 @@ func TestOwnShape(t *testing.T) {
 // What a code is called does not depend on where tools look at it, and what a result is
 // called does.
 func TestIdentityOfOwnShapes(t *testing.T) {
+	t.Parallel()
 	with, without := sanitizedPlan(t, `{ N = "BLOCK + (DO == 'nothing' ? 8 : 16)" }`), sanitizedPlan(t, "")
 	bare := without
 	bare.SanitizeAlso = nil
@@ -298,6 +304,7 @@ func TestIdentityOfOwnShapes(t *testing.T) {
 // What a definition says of a shape that cannot be is the candidate's fault, with the
 // place.
 func TestWrongOwnShape(t *testing.T) {
+	t.Parallel()
 	_, ev := openFakePlan(t, fakeOptions(t), sanitizedPlan(t, `{ N = "BLOCK - 64" }`))
 	r := evaluate(t, ev, fakeGenome(t, "nothing", 1))
 	if r.Verdict != evaluator.Render || !strings.Contains(r.Reason, "fake/kernel.toml:") || !strings.Contains(r.Reason, `N: "BLOCK - 64" gives 0`) {

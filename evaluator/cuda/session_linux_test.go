@@ -13,10 +13,12 @@ import (
 	"github.com/evotune/evotune/kernels"
 )
 
-// openLab opens a lab without a judge.
+// openLab opens a lab without a judge, and without tools: those take half of the time.
 func openLab(t *testing.T, env ...string) *lab {
 	t.Helper()
-	b, err := New(fakeOptions(t, env...))
+	o := fakeOptions(t, env...)
+	o.Sanitizers = []string{"none"}
+	b, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +57,7 @@ func sample(t *testing.T, s evaluator.Session, h *lab, rounds int, last bool) (e
 // TestSample: rounds come as they are asked for, and what was left is looked at in
 // each.
 func TestSample(t *testing.T) {
+	t.Parallel()
 	h := openLab(t)
 	for _, p := range []evaluator.Purpose{evaluator.ForTiming, evaluator.ForFinals} {
 		s, err := openSession(t, h, p, "nothing")
@@ -100,6 +103,7 @@ func TestSample(t *testing.T) {
 
 // TestLonger: who would be wrong in more launches than are timed gets them where the judge asks for that.
 func TestLonger(t *testing.T) {
+	t.Parallel()
 	h := openLab(t)
 	s, err := openSession(t, h, evaluator.ForTiming, "time=tires")
 	if err != nil {
@@ -115,6 +119,7 @@ func TestLonger(t *testing.T) {
 
 // TestTrapAlone: who may trap has the GPU alone, so that nobody waits for the driver with it.
 func TestTrapAlone(t *testing.T) {
+	t.Parallel()
 	h := openLab(t)
 	for _, traps := range []bool{false, true} {
 		a := build(t, h, "nothing", 70)
@@ -143,6 +148,7 @@ func TestTrapAlone(t *testing.T) {
 // TestSamplePool: a session draws its contents, or takes those that are asked for; the
 // fake refuses a race on contents that it has seen.
 func TestSamplePool(t *testing.T) {
+	t.Parallel()
 	h := openLab(t)
 	seen := map[string]bool{}
 	for _, asked := range []string{"", "", "asked for"} {
@@ -171,6 +177,7 @@ func TestSamplePool(t *testing.T) {
 // TestWorkersWithHeap: the heap belongs to the context. What a candidate leaves in
 // it ends with the worker, in every stage.
 func TestWorkersWithHeap(t *testing.T) {
+	t.Parallel()
 	h := openLab(t)
 	for _, p := range []evaluator.Purpose{evaluator.ForParity, evaluator.ForTiming} {
 		pid := func(salt int, heap bool) int {
@@ -197,6 +204,7 @@ func TestWorkersWithHeap(t *testing.T) {
 // TestFaultsInFinals: who faults takes no further part, and the others are timed
 // all the same, in a fresh process where it has cost one.
 func TestFaultsInFinals(t *testing.T) {
+	t.Parallel()
 	h := openLab(t)
 	for _, do := range []string{"time=fault", "time=fatal", "load=fault"} {
 		t.Run(do, func(t *testing.T) {
@@ -232,6 +240,7 @@ func TestFaultsInFinals(t *testing.T) {
 // TestHowCandidatesEndSessions: what a driver says and a time that is over are the
 // candidate's doing; of a process that died nobody knows.
 func TestHowCandidatesEndSessions(t *testing.T) {
+	t.Parallel()
 	h := openLab(t)
 	const fault, hang, lost = "fault", "hang", "lost"
 	for _, c := range []struct {
@@ -316,6 +325,7 @@ func TestCloseBesideSession(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		env               []string
 		others, disturbed string
@@ -336,6 +346,7 @@ func TestConditions(t *testing.T) {
 // TestConditionsUnknown: where candidates have all workers of a GPU, its conditions are not known, and nobody else
 // is to blame.
 func TestConditionsUnknown(t *testing.T) {
+	t.Parallel()
 	longtest.Short(t, "waits for compilers")
 	h := openLab(t)
 	for range h.gpus[0].parity.size {

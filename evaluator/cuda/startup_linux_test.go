@@ -24,6 +24,7 @@ import (
 // TestWorkersOfASearch: a lab of a search has all of its workers before a candidate comes, and the
 // first of each kind before others; any other lab starts no more than it needs.
 func TestWorkersOfASearch(t *testing.T) {
+	t.Parallel()
 	for _, search := range []bool{true, false} {
 		t.Run(fmt.Sprint(search), func(t *testing.T) {
 			o := fakeOptions(t, "EVOTUNE_FAKE_START=500ms") // racecheck's begin late
@@ -66,6 +67,7 @@ func TestWorkersOfASearch(t *testing.T) {
 // TestRehearsal: in a search all workers do what each does once when the first candidate comes, and
 // those that come later before anybody has them.
 func TestRehearsal(t *testing.T) {
+	t.Parallel()
 	for _, search := range []bool{true, false} {
 		t.Run(fmt.Sprint(search), func(t *testing.T) {
 			o := fakeOptions(t)
@@ -115,6 +117,7 @@ func TestRehearsal(t *testing.T) {
 
 // TestSilentContents: where the reference has no answer is known after the first time, too.
 func TestSilentContents(t *testing.T) {
+	t.Parallel()
 	h, _ := openFake(t, fakeOptions(t, "EVOTUNE_FAKE_CONTROL=silent"))
 	for range 2 {
 		err := h.gpus[0].parity.run(t.Context(), false, func(w *worker) error {
@@ -133,6 +136,7 @@ func TestSilentContents(t *testing.T) {
 
 // TestOrderOfProposals: candidates wait in the order of their proposals, whenever they come.
 func TestOrderOfProposals(t *testing.T) {
+	t.Parallel()
 	h, _ := openFake(t, fakeOptions(t))
 	for _, index := range []int{41, 7} {
 		src, err := h.Plan.Implementations[0].Render(fakeGenome(t, "nothing", index))
@@ -219,6 +223,7 @@ func TestStartingHoldsNobodyUp(t *testing.T) {
 // TestNoRoomForMoreWorkers: that no further worker starts is no reason to stop
 // while there is one.
 func TestNoRoomForMoreWorkers(t *testing.T) {
+	t.Parallel()
 	o := fakeOptions(t, "EVOTUNE_FAKE_TWICE=memcheck") // once for the proof
 	o.SanitizeWorkers = 3
 	h, ev := openFake(t, o)
@@ -418,8 +423,12 @@ func within(t *testing.T, what string, ok func() bool) {
 // TestWhoSharesSleeps: workers that share the GPU leave the core to others while
 // it works; one whose launches are timed does not, since waking takes time.
 func TestWhoSharesSleeps(t *testing.T) {
+	t.Parallel()
 	h, ev := openFake(t, fakeOptions(t))
 	evaluate(t, ev, fakeGenome(t, "nothing", 1))
+	if len(family(os.Getpid(), stateOf(h.options))) < 6 {
+		t.Error("the check for processes left behind does not see the workers")
+	}
 	g := h.gpus[0]
 	for _, p := range append(slices.Collect(maps.Values(g.tools)), g.parity, g.timing) {
 		p.mu.Lock()

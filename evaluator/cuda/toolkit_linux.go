@@ -87,6 +87,12 @@ func (t *toolkit) locked() evaluator.Tool {
 // compilers may read.
 func findToolkit(ctx context.Context, o Options, l *process.Launcher, named ...string) *toolkit {
 	t := &toolkit{}
+	if o.programs != "" {
+		t.sanitizer, _ = exec.LookPath(filepath.Join(o.programs, "compute-sanitizer"))
+		t.ncu, _ = exec.LookPath(filepath.Join(o.programs, "ncu"))
+		t.lockIn(ctx, l, flags)
+		return t
+	}
 	roots := toolkitRoots(o)
 	bins := make([]string, 0, len(roots))
 	for _, r := range roots {

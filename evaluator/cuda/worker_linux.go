@@ -189,11 +189,15 @@ func (w *worker) call(ctx context.Context, timeout time.Duration, kind wire.Kind
 		w.kill()
 		return err
 	}
-	reason := err.Error()
+	// One whose pipes are broken is ending, and how it ends is the reason. One that answered wrongly may live on.
+	reason, wait := err.Error(), 100*time.Millisecond
+	if errors.Is(err, errClosed) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.EPIPE) {
+		wait = 2 * time.Second
+	}
 	select {
 	case <-w.Exited:
 		reason = endReason(w.State)
-	case <-time.After(2 * time.Second):
+	case <-time.After(wait):
 	}
 	w.kill()
 	return &workerError{reason, w.Stderr.Text()}
@@ -229,6 +233,8 @@ func (w *worker) begun() {
 	}
 }
 
+var errClosed = errors.New("it closed its output")
+
 // exchange writes the request and reads the answer.
 func (w *worker) exchange(kind wire.Kind, request, answer any) error {
 	if err := wire.Write(w.In, kind, request); err != nil {
@@ -237,7 +243,7 @@ func (w *worker) exchange(kind wire.Kind, request, answer any) error {
 	got, body, err := wire.Read(w.answers)
 	switch {
 	case errors.Is(err, io.EOF):
-		return errors.New("it closed its output")
+		return errClosed
 	case err != nil:
 		return err
 	case got == wire.Failed:
