@@ -3,6 +3,7 @@ package backendtest
 import (
 	"os"
 	"os/exec"
+	"sync"
 	"testing"
 )
 
@@ -17,10 +18,22 @@ func Python(tb testing.TB, library string) string {
 	return path
 }
 
+// imports remembers which Python has which library: one is started for each of them once.
+var imports sync.Map
+
 // FindPython is Python for what skips by itself; "" where none has the library.
 func FindPython(library string) string {
 	for _, path := range []string{os.Getenv("EVOTUNE_PYTHON"), "python3", "/usr/bin/python3"} {
-		if path != "" && exec.Command(path, "-c", "import "+library).Run() == nil {
+		program, err := exec.LookPath(path)
+		if err != nil {
+			continue
+		}
+		has, known := imports.Load([2]string{program, library})
+		if !known {
+			has = exec.Command(program, "-c", "import "+library).Run() == nil
+			imports.Store([2]string{program, library}, has)
+		}
+		if has == true {
 			return path
 		}
 	}

@@ -37,7 +37,7 @@ func inPythonWith(t testing.TB, text, template string, pairs ...string) *kernels
 		b, err = os.ReadFile(filepath.Join("testdata", "scale", "scale.c.tmpl"))
 		template = string(b)
 	}
-	pairs = append(pairs, `source = "reference.c"`, `python = "reference.py"`)
+	pairs = append(pairs, `source = "reference.c"`, "python = \"reference.py\"\nlibrary = \"numpy\"") // starting PyTorch takes a second
 	definition := strings.NewReplacer(pairs...).Replace(string(toml))
 	for name, text := range map[string]string{"kernel.toml": definition, "reference.py": text, "scale.c.tmpl": template} {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))

@@ -239,7 +239,7 @@ func TestReferenceInCWithoutCompiler(t *testing.T) {
 // inPython is a definition whose reference is in Python.
 func inPython(t *testing.T, definition, text string) *kernels.Definition {
 	t.Helper()
-	return fakeFiles(t, strings.Replace(definition, `source = "reference.c"`, `python = "reference.py"`, 1), map[string]string{"reference.py": text})
+	return fakeFiles(t, strings.Replace(definition, `source = "reference.c"`, "python = \"reference.py\"\nlibrary = \"numpy\"", 1), map[string]string{"reference.py": text})
 }
 
 // A reference in Python takes the place of one in C: without one in CUDA the worker gets
