@@ -90,7 +90,7 @@ func findToolkit(ctx context.Context, o Options, l *process.Launcher, named ...s
 	if o.programs != "" {
 		t.sanitizer, _ = exec.LookPath(filepath.Join(o.programs, "compute-sanitizer"))
 		t.ncu, _ = exec.LookPath(filepath.Join(o.programs, "ncu"))
-		t.lockIn(ctx, l, flags)
+		t.lockIn(ctx, l, named)
 		return t
 	}
 	roots := toolkitRoots(o)
