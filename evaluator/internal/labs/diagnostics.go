@@ -44,12 +44,12 @@ func OwnDiagnostics(log, dir string, files map[string]string) string {
 		}
 	}
 	own := func(name string) bool {
-		if dir != "" {
-			name = strings.TrimPrefix(name, dir+"/")
-		}
 		// A compiler's own temporary files have no folder but that.
 		return names[path.Clean(name)] || temporary.MatchString(name) ||
 			slices.ContainsFunc(installed, func(p string) bool { return strings.HasPrefix(path.Clean(name), p) })
+	}
+	if dir != "" { // where the folder is tells nothing of the candidate
+		log = strings.ReplaceAll(log, dir+"/", "")
 	}
 	var out strings.Builder
 	foreign := false // the diagnostic whose quoted lines follow
