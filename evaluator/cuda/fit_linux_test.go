@@ -14,6 +14,8 @@ import (
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/internal/longtest"
+	"github.com/evotune/evotune/kernels"
 )
 
 // A pickyCompiler refuses sources with a word.
@@ -79,6 +81,30 @@ func TestFitCompiler(t *testing.T) {
 				t.Errorf("it says %q, want %q", said, c.says)
 			}
 		})
+	}
+}
+
+// TestHeaderBesideCUDALong: with NVRTC, evotune's header declares nothing that CUDA's own headers declare otherwise.
+func TestHeaderBesideCUDALong(t *testing.T) {
+	longtest.Long(t, "it compiles CUDA")
+	d := fakeDefinition(t)
+	header := kernels.Header(&d.Problem, d.Implementations[0])
+	_, _, found := compilers(t)
+	list := map[string]compiler{"found": found["nvrtc"], "newer": hopperCompilers(t)["nvrtc"].compiler}
+	for age, c := range list {
+		if c == nil {
+			t.Errorf("the %s NVRTC is not here: scripts/setup-cuda-debian.sh installs it", age)
+			continue
+		}
+		for _, name := range []string{"cuda/pipeline", "cuda/std/type_traits", "cuda/std/cstdint", "curand_kernel.h", "cooperative_groups.h", "cooperative_groups/memcpy_async.h", "cuda_pipeline.h"} {
+			u := unit{
+				source: "#include \"" + kernels.HeaderFile + "\"\n#include <" + name + ">\nextern \"C\" __global__ void fake(int64_t N, const float *x, float *y) { y[0] = x[0] + sizeof(uint64_t); }\n",
+				files:  map[string]string{kernels.HeaderFile: header}, arch: "sm_80",
+			}
+			if _, err := c.compile(t.Context(), u); err != nil {
+				t.Errorf("%s, <%s>: %v", c.version(), name, logOf(err))
+			}
+		}
 	}
 }
 
