@@ -28,7 +28,7 @@ func ours(text string) string {
 			continue
 		}
 		b.WriteString(line)
-		above := false
+		var above bool // a dead branch is around
 		if n := len(open) - 1; strings.HasPrefix(m[1], "if") {
 			above = n >= 0 && open[n].dead
 		} else if n < 0 {

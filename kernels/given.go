@@ -309,7 +309,7 @@ func (s *source) match() error {
 			return s.fault(s.entry.name, "the pointer %s of %s is no input and no output: name one of them like it; there are %s", a.name, s.entry.id, strings.Join(buffers, ", "))
 		case !a.pointer && !slices.Contains(numbers, a.name):
 			return s.fault(s.entry.name, "the argument %s of %s is no dimension and no scalar: give it as one; there are %s", a.name, s.entry.id, strings.Join(numbers, ", "))
-		case a.pointer && a.dtype != "" && a.dtype != g.Buffers[i].DType && !(a.cast && a.dtype.Size() == g.Buffers[i].DType.Size()):
+		case a.pointer && a.dtype != "" && a.dtype != g.Buffers[i].DType && (!a.cast || a.dtype.Size() != g.Buffers[i].DType.Size()):
 			return s.fault(s.entry.name, "%s of %s points to %s, and is given as %s: correct one of the two", a.name, s.entry.id, a.ctype, g.Buffers[i].DType)
 		case a.pointer && a.input && g.Buffers[i].Role != In:
 			return s.fault(s.entry.name, "%s of %s points to const, and is given as an output: correct one of the two", a.name, s.entry.id)
