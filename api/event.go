@@ -62,6 +62,8 @@ type Outcome struct {
 	Evaluated int                       `json:"evaluated"`
 	Verdicts  map[evaluator.Verdict]int `json:"verdicts"`
 	Best      *Best                     `json:"best"` // nil when no candidate is valid
+	// SpaceSize is the number of valid genomes; 0 if it is not known.
+	SpaceSize float64 `json:"space_size,omitempty"`
 	// PerMinute is the rate of evaluations since the campaign began or was resumed,
 	// excluding preparation and the finals.
 	PerMinute float64          `json:"per_minute,omitempty"`

@@ -231,7 +231,7 @@ func (f *follower) finished(e Event) (*evotune.Finished, error) {
 		return nil, err
 	}
 	out := &evotune.Finished{
-		Campaign: told.Campaign, Evaluated: told.Evaluated, Verdicts: told.Verdicts, PerMinute: told.PerMinute,
+		Campaign: told.Campaign, Evaluated: told.Evaluated, Verdicts: told.Verdicts, SpaceSize: told.SpaceSize, PerMinute: told.PerMinute,
 		Sanitized: told.Sanitized, Reason: told.Reason, Complete: e.Kind == "finished", Elapsed: told.ElapsedNS, Phases: told.Phases,
 	}
 	if s := f.status; s != nil && s.Progress != nil && s.Progress.Usage != nil {

@@ -336,19 +336,24 @@ func finishedLines(f *campaign.Finished, missing []string) string {
 		fmt.Fprintln(&b, "no valid candidate")
 	} else {
 		best := f.Best
-		sure := "significant"
+		what, sure := "best", "significant"
+		tested := f.Complete && f.Sanitized != "" // not of a recorded table
+		if tested && !best.Faster() {
+			fmt.Fprintf(&b, "nothing faster was found: %s tried; the baseline takes %s\n", triedText(f), nanoseconds(best.BaselineNS))
+			what = "nearest"
+		}
 		switch {
-		case best.Significant:
 		case !f.Complete:
 			sure = "no finals yet"
-		case best.Speedup < 1:
+		case best.Speedup <= 1:
 			sure = "not faster than the baseline"
+		case best.Significant:
 		case f.Sanitized == "": // a table's
 			sure = "recorded; nothing was tested"
 		default:
 			sure = "not significant"
 		}
-		fmt.Fprintf(&b, "best: %s  %s against %s baseline: %.3fx (%s)\n      %s\n", best.Candidate,
+		fmt.Fprintf(&b, "%s: %s  %s against %s baseline: %.3fx (%s)\n      %s\n", what, best.Candidate,
 			nanoseconds(best.MedianNS), nanoseconds(best.BaselineNS), best.Speedup, sure, best.Genome)
 		if best.Slower > 0 {
 			fmt.Fprintf(&b, "warning: the baseline took %.0f%% longer in the finals than beside most candidates: something slowed the machine, and the speedup may be off; measure again when it is idle: tune verify %s\n",
@@ -362,6 +367,14 @@ func finishedLines(f *campaign.Finished, missing []string) string {
 		fmt.Fprintf(&b, "to go on: tune resume %s\n", f.Campaign)
 	}
 	return b.String()
+}
+
+// triedText counts the genomes that a campaign tried, of how many.
+func triedText(f *campaign.Finished) string {
+	if f.SpaceSize <= 0 {
+		return words.Plural(f.Evaluated, "genome")
+	}
+	return fmt.Sprintf("%d of %s", f.Evaluated, words.Plural(int(min(f.SpaceSize, 1<<53)), "genome"))
 }
 
 // ---- live: the terminal ----

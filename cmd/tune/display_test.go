@@ -90,6 +90,25 @@ func TestSummaryOfRecorded(t *testing.T) {
 	}
 }
 
+// TestSummaryOfNothingFaster: what is slower than the baseline is not the best, and neither is what finals could not tell from it.
+func TestSummaryOfNothingFaster(t *testing.T) {
+	for _, c := range []struct {
+		best campaign.Best
+		want string
+	}{
+		{campaign.Best{Speedup: 0.798, Significant: true}, "nothing faster was found: 3 of 8 genomes tried; the baseline takes 142.90 us\nnearest: c  196.70 us against 142.90 us baseline: 0.798x (not faster than the baseline)\n"},
+		{campaign.Best{Speedup: 1}, "nothing faster was found: 3 of 8 genomes tried; the baseline takes 142.90 us\nnearest: c  196.70 us against 142.90 us baseline: 1.000x (not faster than the baseline)\n"},
+		{campaign.Best{Speedup: 1.002}, "nothing faster was found: 3 of 8 genomes tried; the baseline takes 142.90 us\nnearest: c  196.70 us against 142.90 us baseline: 1.002x (not significant)\n"},
+		{campaign.Best{Speedup: 1.5, Significant: true}, "\nbest: c  196.70 us against 142.90 us baseline: 1.500x (significant)\n"},
+	} {
+		c.best.Candidate, c.best.MedianNS, c.best.BaselineNS = "c", 196.7e3, 142.9e3
+		text := finishedLines(&campaign.Finished{Evaluated: 3, SpaceSize: 8, Complete: true, Sanitized: evotune.SanitizeAll, Best: &c.best}, nil)
+		if !strings.Contains(text, c.want) {
+			t.Errorf("%+v: want %q in\n%s", c.best, c.want, text)
+		}
+	}
+}
+
 // TestSummarySaysWhatWasSanitized: a rate with few sanitized candidates must not pass for one with all.
 func TestSummarySaysWhatWasSanitized(t *testing.T) {
 	for mode, want := range map[evotune.Sanitize]string{

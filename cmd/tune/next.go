@@ -46,7 +46,7 @@ func (a *app) nextSteps(c store.Campaign, job evotune.Job, definition *kernels.D
 			show,
 			{"tune run " + shellWord(cmp.Or(job.Table, job.Kernel)) + a.given("kernels", "backend", "shape") + from, "run a campaign with finals"},
 		}, "")
-	case !won || !sum.Best.Significant:
+	case !won || !sum.Best.Faster():
 		return a.suggest("\nnothing is shown to be faster than the baseline; next:", [][2]string{
 			show,
 			{fmt.Sprintf("tune resume %s --evaluations %d", c.ID, 2*sum.Evaluated) + from, "search on with a larger budget"},

@@ -896,7 +896,7 @@ func (r *runner) summary() Finished {
 	r.rest()
 	p := r.progress()
 	return Finished{
-		Campaign: r.cfg.ID, Evaluated: p.Evaluated, Verdicts: p.Verdicts, Best: p.Best,
+		Campaign: r.cfg.ID, Evaluated: p.Evaluated, Verdicts: p.Verdicts, Best: p.Best, SpaceSize: r.problem.Space.Size(),
 		PerMinute: r.perMinute, Usage: r.usage, Sanitized: r.cfg.Sanitized(), Reason: r.reason, Elapsed: p.Elapsed, Phases: r.phases(),
 	}
 }

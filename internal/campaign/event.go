@@ -116,13 +116,20 @@ type Best struct {
 	Slower float64 `json:"slower,omitempty"`
 }
 
+// Faster says that the finals found it to be faster than the baseline. Otherwise the
+// baseline is what to use.
+func (b *Best) Faster() bool { return b.Significant && b.Speedup > 1 }
+
 // String is one line for people, also where there is no candidate.
 func (b *Best) String() string {
 	if b == nil {
 		return "no valid candidate"
 	}
 	sure := "not significant"
-	if b.Significant {
+	switch {
+	case b.Speedup <= 1:
+		sure = "not faster"
+	case b.Significant:
 		sure = "significant"
 	}
 	return fmt.Sprintf("%s: %.3f us against %.3f us, %.3f times as fast as the baseline (%s): %s", b.Candidate, b.MedianNS/1e3, b.BaselineNS/1e3, b.Speedup, sure, b.Genome)
@@ -134,6 +141,8 @@ type Finished struct {
 	Evaluated int                       `json:"evaluated"`
 	Verdicts  map[evaluator.Verdict]int `json:"verdicts"`
 	Best      *Best                     `json:"best"`
+	// SpaceSize is the number of valid genomes; 0 if it is not known.
+	SpaceSize float64 `json:"space_size,omitempty"`
 	// PerMinute is the rate of evaluations of this process in its search: preparation and
 	// finals are left out.
 	PerMinute float64 `json:"per_minute,omitempty"`

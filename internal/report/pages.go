@@ -636,7 +636,11 @@ func (r *Campaign) page() *page {
 		Footer: fmt.Sprintf("Made by %s on %s; format %s. Every figure here is computed from report.json; SHA256SUMS has the hashes of all files.", orElse(r.By, "evotune"), stamp(r.Made), r.Format),
 	}
 	if b := r.Best; b != nil {
-		p.Headline = fmt.Sprintf("Best: %s, %s", b.Candidate, pace(b.Speedup, b.MedianNS, b.BaselineNS))
+		what := "Best"
+		if b.From == record.FromFinals && b.Speedup <= 1 && !recorded(r.Description) {
+			what = fmt.Sprintf("Nothing faster was found: %d genomes tried. Nearest", r.Evaluated)
+		}
+		p.Headline = fmt.Sprintf("%s: %s, %s", what, b.Candidate, pace(b.Speedup, b.MedianNS, b.BaselineNS))
 		switch {
 		case recorded(r.Description):
 			p.Headline += ": times of a recorded table, nothing was checked or measured here"

@@ -79,7 +79,7 @@ func (t *tally) beginning(e store.Event, evaluated int, budget *evotune.Budget) 
 
 // ending is what is told when the campaign stops or has ended.
 func (t *tally) ending(e store.Event, encoding func(candidate string) (string, error)) (api.Outcome, error) {
-	out := api.Outcome{Campaign: e.Campaign, Verdicts: maps.Clone(t.verdicts), Sanitized: t.started.Config.Sanitized(), ElapsedNS: t.clock.Spent(), Phases: t.clock.Phases()}
+	out := api.Outcome{Campaign: e.Campaign, Verdicts: maps.Clone(t.verdicts), SpaceSize: t.started.SpaceSize, Sanitized: t.started.Config.Sanitized(), ElapsedNS: t.clock.Spent(), Phases: t.clock.Phases()}
 	for _, n := range t.verdicts {
 		out.Evaluated += n
 	}
