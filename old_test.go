@@ -337,3 +337,54 @@ func TestOldVerifyLong(t *testing.T) {
 		t.Errorf("now %s: %s", v.Again.Verdict, v.Again.Reason)
 	}
 }
+
+// A campaign whose definition has changed says in one line what to do, and the same job begins anew with
+// its winners.
+func TestChangedDefinition(t *testing.T) {
+	s, _ := oldStore(t)
+	dir := filepath.Join(t.TempDir(), "mine")
+	if err := os.CopyFS(dir, os.DirFS("testdata/old/mine")); err != nil {
+		t.Fatal(err)
+	}
+	m := &Machine{Definitions: []string{dir}}
+	c, job := kernelOf(t, s, "mine", false)
+	if _, err := m.Recorded(c); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(filepath.Join(dir, "kernel.toml"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString("# changed\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.Continue(s, c.ID, Budget{Evaluations: 100})
+	if err == nil || !errors.Is(err, ErrInput) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "the kernel mine has changed since campaign "+c.ID) ||
+		!strings.HasSuffix(err.Error(), "`tune run` with the same words begins anew, with its winners") {
+		t.Errorf("it says %v", err)
+	}
+	again, err := m.Target(Job{Kernel: "mine", Backend: CPU, Seed: job.Seed, Finalists: job.Finalists, Budget: job.Budget, Limits: job.Limits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed, err := again.Fix(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fixed.ID == c.ID || fixed.Hash == job.Hash || !slices.ContainsFunc(fixed.Start, func(b Start) bool { return b.Campaign == c.ID && b.Candidate == c.Best.Candidate }) {
+		t.Errorf("it begins anew as %+v, without the winner %s of %s", fixed, c.Best.Candidate, c.ID)
+	}
+
+	for want, changed := range map[string]Job{
+		"`tune sweep` with the same words begins anew":             {Sweep: true},
+		"`tune run` with the same words begins anew":               {Strategy: "random"},
+		"the table is another file now: `tune run` with it begins": {Table: "space.json"},
+	} {
+		if got := anew(changed); !strings.HasPrefix(got, want) || strings.Contains(got, "winners") {
+			t.Errorf("%+v: %s", changed, got)
+		}
+	}
+}

@@ -121,9 +121,22 @@ func (m *Machine) Recorded(c store.Campaign) (*Target, error) {
 		return nil, badInput(err)
 	}
 	if job.Hash != "" && job.Hash != t.Job.Hash {
-		return t, badInput(fmt.Errorf("the kernel %s %w since campaign %s was started (%.12s, now %.12s): results before and after would not be comparable; start a new campaign", job.Kernel, errChanged, c.ID, job.Hash, t.Job.Hash))
+		return t, badInput(fmt.Errorf("the kernel %s %w since campaign %s was started (%.12s, now %.12s), so results before and after are not comparable: %s", job.Kernel, errChanged, c.ID, job.Hash, t.Job.Hash, anew(job)))
 	}
 	return t, nil
+}
+
+// anew says what to do where a campaign cannot go on since its kernel has changed.
+func anew(job Job) string {
+	switch {
+	case job.Table != "":
+		return "the table is another file now: `tune run` with it begins anew"
+	case job.Sweep:
+		return "`tune sweep` with the same words begins anew"
+	case warmStart(Job{WarmStart: job.WarmStart, Sweep: job.Sweep, Strategy: job.Strategy, Backend: job.Backend}) < 1:
+		return "`tune run` with the same words begins anew"
+	}
+	return "`tune run` with the same words begins anew, with its winners"
 }
 
 // load reads the kernel and determines name, hash, backend, shapes and implementations.
