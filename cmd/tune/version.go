@@ -19,17 +19,13 @@ func (a *app) versionCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			b := build.This()
 			if a.v.GetBool("json") {
-				return a.printJSON(b)
+				return a.printJSON(struct {
+					build.Info
+					Name string `json:"name"` // tells two builds apart
+				}{b, build.Name()})
 			}
-			fmt.Fprintf(a.out, "evotune %s %s %s\n", b.Version, b.Go, b.Platform)
-			if b.Revision != "" {
-				state := ""
-				if b.Modified {
-					state = " with changes"
-				}
-				fmt.Fprintf(a.out, "revision %s%s\n", b.Revision, state)
-			}
-			return nil
+			_, err := fmt.Fprintf(a.out, "%s\n%s %s\n", build.Program(), b.Go, b.Platform)
+			return err
 		},
 	}
 }

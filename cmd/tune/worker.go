@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -79,7 +81,10 @@ func (a *app) worker(ctx context.Context) error {
 	if err := a.checkSettings(); err != nil {
 		return err
 	}
-	logger.Info("looking at what this machine has") // it takes seconds
+	if err := tryToken(ctx, client); err != nil {
+		return err
+	}
+	logger.Info("looking at what this machine has") // it takes a minute
 	devices, err := a.workerDevices(ctx)
 	if err != nil {
 		return err
@@ -103,6 +108,21 @@ func (a *app) worker(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// tryToken refuses a token that admits no worker. A service that does not answer is tried again later.
+func tryToken(ctx context.Context, client *api.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	who, err := client.Who(ctx)
+	var p *api.Problem
+	switch {
+	case err == nil && !who.Scope.Includes(api.WorkerScope):
+		return badInputf("the token %s has the scope %s: a worker needs one of scope %s, as `tune token create NAME --scope %s` makes it", who.Name, who.Scope, api.WorkerScope, api.WorkerScope)
+	case errors.As(err, &p) && p.Status == http.StatusUnauthorized:
+		return badInput(err)
+	}
+	return nil // a worker's token is forbidden to ask
 }
 
 // A workerDevice is one that a worker offers.

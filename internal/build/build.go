@@ -55,6 +55,10 @@ func This() Info {
 	return b
 }
 
+// Name is Program without the word evotune: the version, with the commit or the executable where the
+// version is that of many programs.
+func Name() string { return strings.TrimPrefix(Program(), "evotune ") }
+
 // Program names this program for those that must be the same, and not what it was built with or for. What
 // the version does not tell apart, builds of no commit and of changed files, the executable does.
 func Program() string { return program(This(), executable) }

@@ -20,7 +20,7 @@ func older(next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		text := "the process that holds this store is " + build.This().String() + ", which answers no older one: use the same version to ask it"
+		text := "the process that holds this store is " + build.Program() + ", which answers no older one: use the same version to ask it"
 		if err := json.NewEncoder(w).Encode(map[string]string{"error": text}); err != nil {
 			slog.Debug("a query was not answered", "error", err)
 		}

@@ -366,7 +366,7 @@ func (s *Service) tokenRoutes() {
 	huma.Register(s.api, operation(http.MethodGet, "/v1/whoami", "whoami", api.Viewer, "Whom your token stands for"),
 		func(ctx context.Context, _ *struct{}) (*body[api.Who], error) {
 			c := callerOf(ctx)
-			return &body[api.Who]{api.Who{Name: c.name, Scope: c.scope, Version: build.This().Version, Store: s.store.Path(), Service: s.jobs != nil}}, nil
+			return &body[api.Who]{api.Who{Name: c.name, Scope: c.scope, Version: build.Name(), Store: s.store.Path(), Service: s.jobs != nil}}, nil
 		})
 	huma.Register(s.api, operation(http.MethodGet, tokensPath, "tokens", api.Admin, "List tokens, without their secrets", 409),
 		func(context.Context, *struct{}) (*body[api.Page[api.Token]], error) {
