@@ -29,7 +29,7 @@ func TestWorkerToken(t *testing.T) {
 		want   string // in the message; empty where the token will do
 	}{
 		"unknown":  {401, api.Problem{Type: api.Unauthorized, Status: 401, Detail: "the token is not known here"}, "the token is not known here"},
-		"viewer's": {200, api.Who{Name: "ci", Scope: api.Viewer}, "the token ci has the scope viewer: a worker needs one of scope worker"},
+		"viewer's": {200, api.Who{Name: "ci", Scope: api.Viewer}, "your token ci has the scope viewer: this needs worker"},
 		"admin's":  {200, api.Who{Name: "root", Scope: api.Admin}, ""},
 		"worker's": {403, api.Problem{Type: api.Forbidden, Status: 403, Detail: "your token has the scope worker"}, ""},
 	} {

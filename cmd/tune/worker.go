@@ -118,7 +118,7 @@ func tryToken(ctx context.Context, client *api.Client) error {
 	var p *api.Problem
 	switch {
 	case err == nil && !who.Scope.Includes(api.WorkerScope):
-		return badInputf("the token %s has the scope %s: a worker needs one of scope %s, as `tune token create NAME --scope %s` makes it", who.Name, who.Scope, api.WorkerScope, api.WorkerScope)
+		return badInputf("your token %s has the scope %s: this needs %s: `tune token create NAME --scope %s` makes one", who.Name, who.Scope, api.WorkerScope, api.WorkerScope)
 	case errors.As(err, &p) && p.Status == http.StatusUnauthorized:
 		return badInput(err)
 	}
