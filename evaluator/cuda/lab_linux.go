@@ -334,9 +334,12 @@ func (h *lab) fitCompiler(ctx context.Context, d wire.Device, other func() (comp
 		return ctx.Err()
 	}
 	h.compiler = n
-	if again, err := h.refuses(ctx, d); err != nil {
+	again, err := h.refuses(ctx, d)
+	if err != nil {
+		chosen.close()
 		return err
-	} else if again != nil { // the first one's diagnostics are as good
+	}
+	if again != nil { // the first one's diagnostics are as good
 		h.compiler = chosen
 		n.close()
 		return nil
