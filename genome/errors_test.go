@@ -127,7 +127,7 @@ func TestFromMapErrors(t *testing.T) {
 		{"near value", map[string]any{"ORDER": "ijl"}, []string{"has no value ijl", "did you mean ijk?"}},
 		{"fraction", map[string]any{"A": 1.5}, []string{"gene A has no value 1.5"}},
 		{"wrong type", map[string]any{"A": "2"}, []string{"gene A has no value"}},
-		{"odd type", map[string]any{"A": []int{2}}, []string{"gene A", "[]int"}},
+		{"odd type", map[string]any{"A": []int{2}}, []string{"gene A", "not a list"}},
 		{"missing", map[string]any{"B": nil}, []string{"gene B is missing"}},
 		{"missing, conditional", map[string]any{"LDA": nil}, []string{"gene LDA is missing", `"FAST" holds`}},
 		{"inactive", map[string]any{"FAST": false}, []string{"gene LDA must not be given", `"FAST" holds`}},

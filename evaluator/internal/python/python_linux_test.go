@@ -371,6 +371,19 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// Where a definition names no library it gets PyTorch, and NumPy where that is not installed.
+func TestLibrary(t *testing.T) {
+	both, one := Interpreter{Torch: "2.8", NumPy: "2.3"}, Interpreter{NumPy: "2.3"}
+	for _, c := range []struct {
+		p           Interpreter
+		asked, want string
+	}{{both, "", "torch"}, {both, "numpy", "numpy"}, {both, "torch", "torch"}, {one, "", "numpy"}, {one, "numpy", "numpy"}, {one, "torch", ""}} {
+		if name, version, err := c.p.Library(c.asked); name != c.want || (err == nil) != (c.want != "") || (err == nil) != (version != "") {
+			t.Errorf("%+v, asked for %q: %q %q, %v", c.p, c.asked, name, version, err)
+		}
+	}
+}
+
 // Doctor names the interpreter and its libraries, and what is lost without.
 func TestDoctor(t *testing.T) {
 	l := process.NewLauncher()
