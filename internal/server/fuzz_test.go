@@ -317,7 +317,7 @@ func TestWrongRequests(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"kernel": "sgemm", "kernel": "softmax"}`:                       `key "kernel" is there twice`,
 		`{"kernel": "sgemm", "budget": {"seconds": 1, "seconds": 9000}}`: `key "seconds" is there twice in budget`,
-		`{"Kernel": "sgemm"}`:                                            "unexpected property",
+		`{"Kernel": "sgemm", "strategy": "random"}`:                      "unexpected property",
 		`{"kernel": "sgemm", "BUDGET": {"seconds": 1}}`:                  "unexpected property",
 	} {
 		status, text := f.post(body)
