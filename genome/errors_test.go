@@ -66,7 +66,7 @@ func TestNewSpaceErrors(t *testing.T) {
 		{name: "when: cycle", genes: append(ab(), Gene{Name: "C", Values: bools, When: "D"}, Gene{Name: "D", Values: bools, When: "C"}), want: []string{"depend on each other", "C needs D needs C"}},
 		{name: "when: type", genes: gene(Gene{Name: "C", Values: bools, When: "A"}), want: []string{"expected a condition"}},
 		{name: "constant and gene", envs: []map[string]any{{"A": 3}}, want: []string{"A is both a gene and a constant"}},
-		{name: "constant type", envs: []map[string]any{{"LIMITS": []int{3}}}, want: []string{"constant LIMITS", "[]int"}},
+		{name: "constant type", envs: []map[string]any{{"LIMITS": []int{3}}}, want: []string{"constant LIMITS", "not a list"}},
 		{name: "constant missing", envs: []map[string]any{{"M": 3, "N": 4}, {"M": 3}}, want: []string{"constant N is missing in set 2 of 2"}},
 		{name: "constant too many", envs: []map[string]any{{"M": 3}, {"M": 3, "N": 4}}, want: []string{"constant N is missing in the first"}},
 	} {

@@ -63,7 +63,7 @@ func truncated(x float64) (Value, bool) {
 
 // quotient gives the float nearest to a/b.
 func quotient(a, b *Value) float64 {
-	if a.kind == KindInt && b.kind == KindInt && b.bits != 0 && !(isExact(a.int()) && isExact(b.int())) {
+	if a.kind == KindInt && b.kind == KindInt && b.bits != 0 && (!isExact(a.int()) || !isExact(b.int())) {
 		x, _ := new(big.Rat).SetFrac64(a.int(), b.int()).Float64()
 		return x
 	}
@@ -156,10 +156,12 @@ func intPower(base, exponent int64) (Value, bool) {
 		return Int(1 - 2*(exponent&1)), true
 	}
 	product := Int(1)
-	for ok := true; exponent > 0; exponent-- { // at most 63 times
-		if product, ok = times(product.int(), base); !ok {
-			return product, false
+	for ; exponent > 0; exponent-- { // at most 63 times
+		next, ok := times(product.int(), base)
+		if !ok {
+			return next, false
 		}
+		product = next
 	}
 	return product, true
 }
@@ -197,7 +199,6 @@ func checkedOptions() []expr.Option {
 	integer := new(func(int, int) int)
 	options := []expr.Option{expr.Patch(checked{})}
 	for name, op := range checkedOperations {
-		name, op := name, op
 		if name == "-1" {
 			options = append(options, expr.Function("$"+name, func(params ...any) (any, error) { return applyAny(op, params) }, new(func(int) int), new(func(any) any)))
 			continue

@@ -328,9 +328,9 @@ func (h *lab) fitCompiler(ctx context.Context, d wire.Device, other func() (comp
 		return err
 	}
 	chosen, what := h.compiler, plain.Line(refused.Summary)
-	n, err := other()
-	if err != nil {
-		h.Found(evaluator.Tool{Name: "nvcc", Missing: fmt.Sprintf("%s does not compile the kernel (%s), and nvcc cannot be tried: %s", chosen.version(), what, plain.Line(err.Error()))})
+	n, missing := other()
+	if missing != nil {
+		h.Found(evaluator.Tool{Name: "nvcc", Missing: fmt.Sprintf("%s does not compile the kernel (%s), and nvcc cannot be tried: %s", chosen.version(), what, plain.Line(missing.Error()))})
 		return ctx.Err()
 	}
 	h.compiler = n
@@ -342,7 +342,7 @@ func (h *lab) fitCompiler(ctx context.Context, d wire.Device, other func() (comp
 	if again != nil { // the first one's diagnostics are as good
 		h.compiler = chosen
 		n.close()
-		return nil
+		return nil //nolint:nilerr // the errors of asking are nil here: it is both compilers that refuse
 	}
 	chosen.close()
 	h.Log.Warn("nvcc compiles this kernel, which takes about twice as long: NVRTC does not", "reason", what)

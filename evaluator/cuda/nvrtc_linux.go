@@ -223,7 +223,7 @@ func (n *nvrtc) version() string {
 }
 
 func (n *nvrtc) identity() string {
-	return cache.Key("nvrtc 3", strconv.FormatBool(n.jailed), n.library, fmt.Sprint(n.hello.Major, ".", n.hello.Minor), fmt.Sprint(n.includes))
+	return cache.Key("nvrtc 4", strconv.FormatBool(n.jailed), n.library, fmt.Sprint(n.hello.Major, ".", n.hello.Minor), fmt.Sprint(n.includes))
 }
 
 // installation is the library with those that it opens beside it, and the headers.
@@ -299,7 +299,7 @@ func (n *nvrtc) make(ctx context.Context, u unit, ptx bool) (compiled, error) {
 	case err != nil:
 		return compiled{}, err
 	}
-	out := compiled{Cubin: answer.Cubin, PTX: answer.PTX, Log: labs.OwnDiagnostics(plain.Text(answer.Log), "", u.all())}
+	out := compiled{Cubin: answer.Cubin, PTX: answer.PTX, Log: labs.OwnDiagnostics(plain.Text(answer.Log), "", u.all(), n.includes...)}
 	if len(out.Cubin) > cubinLimit || ptx && len(out.PTX) > cubinLimit {
 		return compiled{}, &labs.Refusal{Summary: fmt.Sprintf("the compiler writes a file of more than %d MiB", cubinLimit>>20), Log: out.Log}
 	}

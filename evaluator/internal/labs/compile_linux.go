@@ -45,7 +45,7 @@ func (c Compilation) Run(ctx context.Context, l *process.Launcher, cached *cache
 	}
 	c.Env = append(c.Env, "CCACHE_DISABLE=1")
 	text, err := l.Run(ctx, c.Command)
-	log = OwnDiagnostics(string(text), c.Dir, c.Files)
+	log = OwnDiagnostics(string(text), c.Dir, c.Files, headersOf(c.Path)...)
 	var exit *exec.ExitError
 	refuse := func(format string, args ...any) error {
 		return &Refusal{Summary: fmt.Sprintf(format, args...), Log: log}

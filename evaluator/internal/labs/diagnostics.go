@@ -12,8 +12,8 @@ const inAnotherFile = "in another file"
 
 var (
 	// placed matches a line that begins with a place: FILE:LINE, FILE(LINE) or, of a linker,
-	// FILE:(SECTION. A linker names itself first.
-	placed = regexp.MustCompile(`^(?:\S*\bld(?:\.\w+)?: ?)?(.*?)(?::\d+|\(\d+\)|:\(\.|: Assembler messages|: file format|: file not recognized|: [Ii]n function|: (?:At|In) )`)
+	// FILE:(SECTION. A linker names itself first, and NVRTC how severe it is.
+	placed = regexp.MustCompile(`^(?:\S*\bld(?:\.\w+)?: ?|(?:Warning|Error|Remark): )?(.*?)(?::\d+|\(\d+\)|:\(\.|: Assembler messages|: file format|: file not recognized|: [Ii]n function|: (?:At|In) )`)
 	// including matches a line about where a file was included.
 	including = regexp.MustCompile(`^(?:In file included from|\s+from) (.*?)[:(]\d+`)
 	// severity is what a diagnostic says of itself.
@@ -29,11 +29,23 @@ var (
 // installed begins the paths of headers that come with a compiler or the system.
 var installed = []string{"/usr/include/", "/usr/lib/", "/usr/local/cuda"}
 
+// headersOf begins the paths of headers that come with a compiler in a folder of its own, such as /opt/cuda/bin/nvcc.
+func headersOf(compiler string) (list []string) {
+	root := path.Dir(path.Dir(compiler))
+	for _, d := range []string{"include", "targets", "lib"} {
+		list = append(list, path.Join(root, d)+"/")
+	}
+	return list
+}
+
 // OwnDiagnostics leaves of a compiler's log what is about a candidate's own files, by their
 // paths in the folder in which it was compiled, or about installed headers, and lines without a
 // place. Of a diagnostic at another place it keeps how severe it is: its text and the lines
 // quoted below it may be those of any file that the compiler can read.
-func OwnDiagnostics(log, dir string, files map[string]string) string {
+//
+// headers begin the paths of more installed headers: what a compiler says in them of a candidate may reject it.
+func OwnDiagnostics(log, dir string, files map[string]string, headers ...string) string {
+	headers = slices.Concat(installed, headers)
 	names := map[string]bool{}
 	for name, text := range files {
 		names[path.Clean(name)] = true
@@ -46,7 +58,7 @@ func OwnDiagnostics(log, dir string, files map[string]string) string {
 	own := func(name string) bool {
 		// A compiler's own temporary files have no folder but that.
 		return names[path.Clean(name)] || temporary.MatchString(name) ||
-			slices.ContainsFunc(installed, func(p string) bool { return strings.HasPrefix(path.Clean(name), p) })
+			slices.ContainsFunc(headers, func(p string) bool { return strings.HasPrefix(path.Clean(name), p) })
 	}
 	if dir != "" { // where the folder is tells nothing of the candidate
 		log = strings.ReplaceAll(log, dir+"/", "")

@@ -22,6 +22,7 @@ func TestOwnDiagnostics(t *testing.T) {
 /usr/bin/ld:/etc/shadow:1: syntax error at secret
 /etc/shadow: In function 'secret':
 /etc/shadow(1): error: identifier "secret" is undefined
+Warning: /etc/shadow(1): Warning: secret
   secret
   ^
 
@@ -31,7 +32,7 @@ In file included from /etc/hosts:3,
 In function 'f',
     inlined from 'g' at kernel.c:3:1:
 `
-	got := OwnDiagnostics(foreign, "/scratch/1", files)
+	got := OwnDiagnostics(foreign, "/scratch/1", files, headersOf("/usr/bin/gcc")...)
 	if strings.Contains(got, "secret") || strings.Contains(got, "shadow") {
 		t.Errorf("%s", got)
 	}
@@ -67,8 +68,10 @@ kernel.c(3): error: identifier "x" is undefined
 
 1 error detected in the compilation of "kernel.cu".
 nvcc fatal   : Unknown option '-x'
+Warning: /usr/local/cuda-12.4/include/crt/mma.hpp(91): Warning: cannot perform wmma load or store on local memory
+/opt/cuda/include/crt/mma.hpp(91): Warning: cannot perform wmma load or store on local memory
 `
-	if got := OwnDiagnostics(own, "/scratch/1", files); got != strings.ReplaceAll(own, "/scratch/1/", "") {
+	if got := OwnDiagnostics(own, "/scratch/1", files, headersOf("/opt/cuda/bin/nvcc")...); got != strings.ReplaceAll(own, "/scratch/1/", "") {
 		t.Errorf("%s", got)
 	}
 }
