@@ -63,7 +63,8 @@ func truncated(x float64) (Value, bool) {
 
 // quotient gives the float nearest to a/b.
 func quotient(a, b *Value) float64 {
-	if a.kind == KindInt && b.kind == KindInt && b.bits != 0 && (!isExact(a.int()) || !isExact(b.int())) {
+	// The sign of zero is that of the division of floats.
+	if a.kind == KindInt && b.kind == KindInt && a.bits != 0 && b.bits != 0 && (!isExact(a.int()) || !isExact(b.int())) {
 		x, _ := new(big.Rat).SetFrac64(a.int(), b.int()).Float64()
 		return x
 	}
