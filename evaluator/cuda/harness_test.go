@@ -43,6 +43,8 @@ func TestComparisonsOfTheHarness(t *testing.T) {
 	const want = `masked: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 500
 not masked: diff inf at 1 (7, nan) squares nan not finite 0 unwritten 0 skipped 0 surplus 0
 wrong: diff 1.5 at 10 (3.5, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 500
+one unit: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 500
+two units: diff 4.76837e-07 at 10 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 500
 unwritten: diff inf at 20 (nan, 2) squares 2004 not finite 1 unwritten 1 skipped 500 surplus 499
 as the reference leaves it: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 0
 another output: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 499

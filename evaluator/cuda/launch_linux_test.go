@@ -333,7 +333,7 @@ func TestOutputsOfADefinition(t *testing.T) {
 	}
 	d := fakeFrom(t, strings.Replace(fakeKernel, y, y+"repeat = 4e-7\nunwritten = \"nan\"\ntolerance = 2e-5\n", 1), "y[i] = 2 * x[i]", "const double *x")
 	h, ev := openFakePlan(t, fakeOptions(t), planOf(d))
-	want := wire.Buffer{Name: "y", DType: "f32", Role: "out", Tolerance: 2e-5, Repeat: 4e-7, UnwrittenNaN: true}
+	want := wire.Buffer{Name: "y", DType: "f32", Role: "out", Tolerance: 2e-5, Units: 1.5 * 0x1p-23, Repeat: 4e-7, UnwrittenNaN: true}
 	if diff := cmp.Diff(want, h.problem.open.Buffers[1]); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -154,8 +154,8 @@ var cForms = map[string]string{
 	"+": "(%s + %s)", "-": "(%s - %s)", "*": "(%s * %s)", "/": "(%s / %s)", "**": "pow(%s, %s)",
 	"ceil": "ceil(%s)", "floor": "floor(%s)", "round": "round(%s)", "float": "%s", "int": "((int64_t)%s)",
 	"bitand": "(%s & %s)", "bitor": "(%s | %s)", "bitxor": "(%s ^ %s)", "bitnand": "(%s & ~%s)", "bitnot": "(~%s)",
-	// By 64 and more as in Go.
-	"bitshl":  "(%[2]s >= 0 && %[2]s < 64 ? (int64_t)((uint64_t)%[1]s << %[2]s) : 0)",
+	// -1 where the integer is too large. To the right, by 64 and more as in Go.
+	"bitshl":  "(%[2]s < 0 ? -1 : %[1]s == 0 ? 0 : %[2]s < 64 && ((int64_t)((uint64_t)%[1]s << %[2]s) >> %[2]s) == %[1]s ? (int64_t)((uint64_t)%[1]s << %[2]s) : -1)",
 	"bitshr":  "(%[1]s >> (%[2]s >= 0 && %[2]s < 64 ? %[2]s : 63))",
 	"bitushr": "(%[2]s >= 0 && %[2]s < 64 ? (int64_t)((uint64_t)%[1]s >> %[2]s) : 0)",
 }

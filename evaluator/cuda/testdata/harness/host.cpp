@@ -57,10 +57,10 @@ template <class F> static void launch(F f)
 
 static const u64 KEY = 0x1234567;
 
-static void compare(const char *name, const void *got, int type, const void *want, int wanted, u64 key, int masked, u64 poison)
+static void compare(const char *name, const void *got, int type, const void *want, int wanted, u64 key, int masked, u64 poison, double units = 0)
 {
 	verdict parts[BLOCKS], v = {};
-	launch([&] { evotune_compare(got, type, want, wanted, key, masked, N, poison, parts); });
+	launch([&] { evotune_compare(got, type, want, wanted, key, masked, units, N, poison, parts); });
 	v.worst = -1;
 	for (const verdict &p : parts) {
 		if (worse(p, v))
@@ -101,6 +101,11 @@ int main()
 	compare("not masked", got, F32, hidden, F64, KEY, 0, f32);
 	got[10] = 3.5f;
 	compare("wrong", got, F32, hidden, F64, KEY, 1, f32);
+	got[10] = 2 + 0x1p-22f;
+	compare("one unit", got, F32, hidden, F64, KEY, 1, f32, 1.5 * 0x1p-23);
+	got[10] = 2 + 0x1p-21f;
+	compare("two units", got, F32, hidden, F64, KEY, 1, f32, 1.5 * 0x1p-23);
+	got[10] = 3.5f;
 	memcpy(&got[20], &unwritten, 4);
 	memcpy(&got[21], &unwritten, 4);
 	compare("unwritten", got, F32, hidden, F64, KEY, 1, f32);
