@@ -23,8 +23,8 @@ type Gene struct {
 // A Constraint must hold for every genome in which all genes that it names
 // are active.
 type Constraint struct {
-	Expr string // see Expr
-	Why  string // for people
+	Expr string `json:"expr"` // see Expr
+	Why  string `json:"why"`  // for people
 }
 
 // An Alternative is one of the spaces that NewUnion joins.

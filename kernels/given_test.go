@@ -5,6 +5,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -419,6 +420,31 @@ func TestGivenKeys(t *testing.T) {
 	} {
 		if _, err := kernels.ParseGiven([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	untagged(t, reflect.TypeFor[kernels.Given](), map[reflect.Type]bool{})
+}
+
+// untagged finds fields whose keys would begin with a capital.
+func untagged(t *testing.T, of reflect.Type, seen map[reflect.Type]bool) {
+	t.Helper()
+	switch of.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		untagged(t, of.Elem(), seen)
+	case reflect.Struct:
+		if seen[of] || reflect.PointerTo(of).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+			return
+		}
+		seen[of] = true
+		for f := range of.Fields() {
+			tag := f.Tag.Get("json")
+			if !f.IsExported() || tag == "-" {
+				continue
+			}
+			if !f.Anonymous && tag == "" {
+				t.Errorf("%s.%s has no key", of, f.Name)
+			}
+			untagged(t, f.Type, seen)
 		}
 	}
 }

@@ -145,7 +145,7 @@ class Kernel:
         _python: bool = False,
     ):
         if not isinstance(name, str) or not re.fullmatch(_NAME, name):  # before it is part of a path
-            raise Error(f"{name!r} cannot name a kernel: use a-z, 0-9, - and _, beginning with a letter or digit")
+            raise Error(f'"{name}" cannot name a kernel: use a-z, 0-9, - and _, beginning with a letter or digit')
         self.name = name
         lang = lang or language
         inputs = _mapping(inputs or {}, "inputs", Tensor, 'x=evotune.tensor("T", "D")')
