@@ -398,6 +398,14 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 	// Without a log nothing is read back, and the start is announced at once.
 	r.announceStart()
 	for {
+		select {
+		case <-drain:
+			// Proposing goes on, so that the log reads as if nothing had
+			// happened; what no worker holds waits for a resumption.
+			drain = nil
+			r.interrupt = true
+		default:
+		}
 		if err := r.propose(ctx); err != nil {
 			return err
 		}
@@ -422,6 +430,9 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 		}
 		r.hurry()
 		if r.running == 0 && !r.more() && !r.proposing() {
+			if _, ok := r.arrived[r.told]; ok { // it came while the window was filled, and the end with it
+				continue
+			}
 			return nil
 		}
 		if r.disturbed >= maxDisturbed && !r.interrupt {
@@ -446,9 +457,9 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 				out = jobs
 			}
 		}
-		var further chan struct{} // nothing is waited for while there is more to propose
+		var further <-chan time.Time // while there is more to propose, what is there already goes first, and nothing is waited for
 		if r.proposing() {
-			further = ready
+			further = time.After(time.Millisecond)
 		}
 		select {
 		case <-further:
@@ -473,23 +484,12 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 				return err
 			}
 			restart()
-		case <-drain:
-			// Proposing goes on, so that the log reads as if nothing had
-			// happened; what no worker holds waits for a resumption.
-			drain = nil
-			r.interrupt = true
+		case <-drain: // seen before more is proposed
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
-
-// ready is a channel that never blocks.
-var ready = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
 
 // proposingTime is how long the search may propose before workers, budgets and a drain are looked
 // after: where many proposals are in flight, each takes long.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
-	"github.com/evotune/evotune/evaluator/share"
 	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/store"
@@ -35,7 +34,7 @@ type workers struct {
 	over      sync.Map // campaigns that have ended without results for all that was asked
 }
 
-func newWorkers(s *Service, connect func(*fleet.Roster) (fleet.Transport, error), shelf share.Shelf) (*workers, error) {
+func newWorkers(s *Service, o Options) (*workers, error) {
 	hashes, err := s.state.workers(workersBucket)
 	if err != nil {
 		return nil, err
@@ -49,7 +48,7 @@ func newWorkers(s *Service, connect func(*fleet.Roster) (fleet.Transport, error)
 		return nil, err
 	}
 	w := &workers{}
-	w.hub = fleet.New(fleet.Options{Version: build.Program(), Logger: s.log, Shelf: shelf, Drained: drained, Keep: s.state.keeper(drainedBucket), Known: known, Remember: s.state.keeper(knownBucket), Wanted: func(campaign, candidate string) bool {
+	w.hub = fleet.New(fleet.Options{Version: build.Program(), Logger: s.log, Shelf: o.Shelf, Lease: o.lease, Drained: drained, Keep: s.state.keeper(drainedBucket), Known: known, Remember: s.state.keeper(knownBucket), Wanted: func(campaign, candidate string) bool {
 		if _, over := w.over.Load(campaign); over {
 			return false
 		}
@@ -60,7 +59,7 @@ func newWorkers(s *Service, connect func(*fleet.Roster) (fleet.Transport, error)
 		return errors.Is(err, store.ErrNotFound) || err == nil && c.Told == nil
 	}})
 	w.roster = fleet.NewRoster(hashes, s.state.keeper(workersBucket))
-	w.transport, err = connect(w.roster)
+	w.transport, err = o.Fleet(w.roster)
 	if err == nil {
 		err = w.transport.Serve(w.hub.Handle)
 	}

@@ -155,6 +155,7 @@ func (s *site) start() {
 	}
 	o := Options{Store: s.store, Machine: &evotune.Machine{ReplayLatency: s.latency}, Logger: slog.New(slog.DiscardHandler)}
 	if s.wire.Load() != nil {
+		o.lease = 12 * time.Second // a beat every three seconds
 		o.Fleet = func(roster *fleet.Roster) (fleet.Transport, error) {
 			wire := fleet.NewWire(roster)
 			s.wire.Store(wire)

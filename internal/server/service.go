@@ -48,6 +48,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	probePace time.Duration // zero means the constant
+	lease     time.Duration // of workers; zero means the fleet's
 }
 
 // A Service serves a store: its handlers, its campaigns, and who may do what.
@@ -116,7 +117,7 @@ func New(o Options) (*Service, error) {
 			s.audit, err = openAudit(s.state, s.log)
 		}
 		if err == nil && o.Fleet != nil {
-			s.fleet, err = newWorkers(s, o.Fleet, o.Shelf)
+			s.fleet, err = newWorkers(s, o)
 		}
 		if err == nil {
 			s.jobs, err = newScheduler(s, o.GPUs)
