@@ -220,6 +220,10 @@ func (r *reader) into(v any, what string) error {
 		if err := strict.Check(raw, v); err != nil {
 			return fail(at, "%s: %v", what, err)
 		}
+		if text, ok := v.(*json.RawMessage); ok {
+			*text = raw
+			return nil
+		}
 		d := json.NewDecoder(bytes.NewReader(raw))
 		d.UseNumber()
 		err = d.Decode(v)
