@@ -12,8 +12,8 @@ const inAnotherFile = "in another file"
 
 var (
 	// placed matches a line that begins with a place: FILE:LINE, FILE(LINE) or, of a linker,
-	// FILE:(SECTION. A linker names itself first, and NVRTC how severe it is.
-	placed = regexp.MustCompile(`^(?:\S*\bld(?:\.\w+)?: ?|(?:Warning|Error|Remark): )?(.*?)(?::\d+|\(\d+\)|:\(\.|: Assembler messages|: file format|: file not recognized|: [Ii]n function|: (?:At|In) )`)
+	// FILE:(SECTION. A linker names itself first, and NVRTC, in either case, how severe it is.
+	placed = regexp.MustCompile(`^(?:\S*\bld(?:\.\w+)?: ?|(?i:warning|error|remark|note): )?(.*?)(?::\d+|\(\d+\)|:\(\.|: Assembler messages|: file format|: file not recognized|: [Ii]n function|: (?:At|In) )`)
 	// including matches a line about where a file was included.
 	including = regexp.MustCompile(`^(?:In file included from|\s+from) (.*?)[:(]\d+`)
 	// severity is what a diagnostic says of itself.

@@ -23,6 +23,7 @@ func TestOwnDiagnostics(t *testing.T) {
 /etc/shadow: In function 'secret':
 /etc/shadow(1): error: identifier "secret" is undefined
 Warning: /etc/shadow(1): Warning: secret
+warning: /etc/shadow(2): Warning: secret
   secret
   ^
 
@@ -69,6 +70,7 @@ kernel.c(3): error: identifier "x" is undefined
 1 error detected in the compilation of "kernel.cu".
 nvcc fatal   : Unknown option '-x'
 Warning: /usr/local/cuda-12.4/include/crt/mma.hpp(91): Warning: cannot perform wmma load or store on local memory
+warning: /usr/local/cuda/include/crt/mma.hpp(91): Warning: cannot perform wmma load or store on local memory
 /opt/cuda/include/crt/mma.hpp(91): Warning: cannot perform wmma load or store on local memory
 `
 	if got := OwnDiagnostics(own, "/scratch/1", files, headersOf("/opt/cuda/bin/nvcc")...); got != strings.ReplaceAll(own, "/scratch/1/", "") {
