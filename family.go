@@ -194,6 +194,10 @@ func (f *Family) points(t *Target, grids []grid) (names []string, err error) {
 		for _, text := range g.names {
 			at := *t
 			at.Job.Shapes = []string{text}
+			if t.left != nil { // at its own shape
+				at.chosen = slices.Concat(t.chosen, t.left.Left)
+			}
+			at.fit()
 			shapes, err := at.shapes()
 			if err == nil {
 				_, err = at.space()

@@ -183,6 +183,7 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 	if err := resumable(past, p.Evaluator.Describe()); err != nil {
 		return Finished{}, badInput(err)
 	}
+	o.Listen = t.warned(o.Listen)
 	workers := workersFor(o.Workers, cfg.Window, cfg.Backend)
 	if o.Ready != nil {
 		o.Ready(workers, p.Evaluator)
@@ -194,6 +195,23 @@ func (t *Target) Run(ctx context.Context, s *store.Store, o Options) (Finished, 
 		run.Log = s
 	}
 	return campaign.Run(ctx, p, cfg, run)
+}
+
+// warned passes on the events of a campaign, and after its start what is left out.
+func (t *Target) warned(listen func(Event)) func(Event) {
+	lines := t.LeftOut()
+	if listen == nil || len(lines) == 0 {
+		return listen
+	}
+	return func(e Event) {
+		listen(e)
+		if e.Started == nil {
+			return
+		}
+		for _, line := range lines {
+			listen(Event{Time: e.Time, Warning: line})
+		}
+	}
 }
 
 // few candidates are evaluated as fast by the first worker of each kind.

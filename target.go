@@ -31,6 +31,7 @@ type Target struct {
 	// definition is the kernel as the backend has it.
 	definition *kernels.Definition
 	chosen     []*kernels.Implementation
+	left       *kernels.EmptyError // the implementations that fit left out; nil without any
 
 	recorded string // the campaign that it was made from, or empty
 	resumed  bool   // Run continues that campaign
@@ -85,6 +86,7 @@ func (m *Machine) target(job Job) (*Target, error) {
 		}
 	}
 	t.leaveOut()
+	t.fit()
 	if t.Job.Window == 0 && t.Job.Backend == CUDA {
 		t.Job.Window = min(DefaultGPUWindow*m.gpus(), MaxWindow)
 	}
@@ -120,6 +122,7 @@ func (m *Machine) Recorded(c store.Campaign) (*Target, error) {
 	if err := t.load(); err != nil {
 		return nil, badInput(err)
 	}
+	t.fit()
 	if job.Hash != "" && job.Hash != t.Job.Hash {
 		return t, badInput(fmt.Errorf("the kernel %s %w since campaign %s was started (%.12s, now %.12s), so results before and after are not comparable: %s", job.Kernel, errChanged, c.ID, job.Hash, t.Job.Hash, anew(job)))
 	}
@@ -260,6 +263,33 @@ func (t *Target) leaveOut() {
 	for _, im := range able {
 		t.Job.Implementations = append(t.Job.Implementations, im.Name)
 	}
+}
+
+// fit removes the implementations that cannot compute the tuned shapes from the search. It
+// follows from what a campaign records, so that each target of its job has the same space.
+// If none would remain, it keeps them all, and the error of Space names each.
+func (t *Target) fit() {
+	if len(t.chosen) < 2 {
+		return
+	}
+	var empty *kernels.EmptyError
+	if _, err := t.space(); !errors.As(err, &empty) || len(empty.Left) == len(t.chosen) {
+		return
+	}
+	t.left = empty
+	t.chosen = slices.DeleteFunc(slices.Clone(t.chosen), func(im *kernels.Implementation) bool { return slices.Contains(empty.Left, im) })
+}
+
+// LeftOut says in one line each which implementations are not searched, since they cannot
+// compute the tuned shapes, and why. A campaign warns with them.
+func (t *Target) LeftOut() (lines []string) {
+	if t.left == nil {
+		return nil
+	}
+	for _, line := range t.left.Lines() {
+		lines = append(lines, "an implementation is left out: "+line)
+	}
+	return lines
 }
 
 // shapes looks the tuned shapes up.

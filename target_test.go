@@ -177,6 +177,65 @@ func TestLeavesOut(t *testing.T) {
 	}
 }
 
+// TestFit: an implementation that cannot compute the tuned shapes is left out with a line, and the same ones are left out of what is recorded.
+func TestFit(t *testing.T) {
+	const odd = "M=333,N=777,K=555"
+	limits := map[string]int64{"device_capability": 90}
+	for _, c := range []struct {
+		ask   []string
+		shape string
+		want  string // what is searched
+		left  string
+	}{
+		{nil, odd, "mma wmma", "an implementation is left out: hopper cannot compute " + odd + `: the space is empty: the constraint "N % 8 == 0 and K % 8 == 0" (rows that`},
+		{[]string{"hopper", "mma"}, odd, "mma", "an implementation is left out: hopper cannot compute "},
+		{nil, "M=333,N=776,K=552", "mma wmma hopper", ""},
+	} {
+		x, err := new(Machine).Target(Job{Kernel: "gemm", Backend: CUDA, Implementations: c.ask, Shapes: []string{c.shape}, Limits: limits, Strategy: "random"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		job, err := x.Fix(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := new(Machine).Target(job) // as a service runs what it has accepted
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range []*Target{x, again} {
+			var names []string
+			for _, im := range x.chosen {
+				names = append(names, im.Name)
+			}
+			if left := strings.Join(x.LeftOut(), "\n"); strings.Join(names, " ") != c.want || !strings.HasPrefix(left, c.left) || (left == "") != (c.left == "") {
+				t.Errorf("%v at %s: %v are searched, left out: %q", c.ask, c.shape, names, left)
+			}
+		}
+		if _, err := x.Space(); err != nil {
+			t.Error(err)
+		}
+		var told []string
+		listen := again.warned(func(e Event) { told = append(told, e.Warning) })
+		listen(Event{Started: &Started{}})
+		listen(Event{Searched: &Searched{}})
+		if want := slices.Concat([]string{""}, again.LeftOut(), []string{""}); !slices.Equal(told, want) {
+			t.Errorf("warnings %q, want %q", told, want)
+		}
+	}
+	small := map[string]int64{"device_capability": 90, "device_max_shared_bytes": 1024}
+	x, err := new(Machine).Target(Job{Kernel: "gemm", Backend: CUDA, Shapes: []string{odd}, Limits: small})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = x.Space()
+	for _, name := range []string{"hopper", "mma", "wmma"} {
+		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), name+" cannot compute "+odd+": the space is empty: ") {
+			t.Errorf("%s is not named: %v", name, err)
+		}
+	}
+}
+
 // The first sanitize shape that candidates for the tuned shapes can compute is the search's,
 // and all others are for the finals.
 func TestSanitizedShapes(t *testing.T) {

@@ -577,7 +577,8 @@ const ImplementationGene = "implementation"
 // "implementation", then selects one of them. A constraint must hold for every shape.
 // Limits describe the device (see [Limits]); missing ones have their defaults, and nil
 // stands for the least device that the target of a single implementation can run on.
-// The error wraps genome.ErrEmpty when no genome is valid.
+// The error wraps genome.ErrEmpty when no genome is valid; of several implementations it
+// is an *EmptyError as soon as one has none.
 func (d *Definition) Space(impls []*Implementation, shapes []Shape, limits map[string]any) (*genome.Space, error) {
 	if len(impls) == 0 {
 		return nil, fmt.Errorf("kernel %s: no implementation was chosen", d.Name)
@@ -606,12 +607,55 @@ func (d *Definition) Space(impls []*Implementation, shapes []Shape, limits map[s
 			alts[i] = genome.Alternative{Name: im.Name, Genes: im.Parameters, Constraints: im.Constraints}
 		}
 		space, err = genome.NewUnion(ImplementationGene, alts, envs...)
+		if errors.Is(err, genome.ErrEmpty) {
+			return nil, newEmptyError(d.Name, impls, shapes, envs)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", d.Name, err)
 	}
 	return space, nil
 }
+
+// An EmptyError says which of several implementations cannot compute some shapes: none of
+// their genomes is valid there.
+type EmptyError struct {
+	Kernel string
+	Shapes []string // their names
+	// Left are these implementations, and Why, in the same order, what excludes
+	// their genomes.
+	Left []*Implementation
+	Why  []error
+}
+
+func newEmptyError(kernel string, impls []*Implementation, shapes []Shape, envs []map[string]any) *EmptyError {
+	e := &EmptyError{Kernel: kernel}
+	for _, s := range shapes {
+		e.Shapes = append(e.Shapes, s.Name)
+	}
+	for _, im := range impls {
+		if _, err := genome.NewSpace(im.Parameters, im.Constraints, envs...); err != nil {
+			e.Left, e.Why = append(e.Left, im), append(e.Why, err)
+		}
+	}
+	return e
+}
+
+// Lines says of each implementation in one line why it cannot compute the shapes.
+func (e *EmptyError) Lines() []string {
+	lines := make([]string, len(e.Left))
+	for i, im := range e.Left {
+		lines[i] = fmt.Sprintf("%s cannot compute %s: %s", im.Name, strings.Join(e.Shapes, ", "), strings.TrimPrefix(e.Why[i].Error(), "space: "))
+	}
+	return lines
+}
+
+func (e *EmptyError) Error() string {
+	return "kernel " + e.Kernel + ": " + strings.Join(e.Lines(), "; ")
+}
+
+// Unwrap gives the reasons.
+func (e *EmptyError) Unwrap() []error { return e.Why }
 
 // Implementation returns the one of impls that a genome of their space selects; nil
 // when the genome names none of them.
