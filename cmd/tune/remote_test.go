@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -379,13 +380,21 @@ func TestHeldByService(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	for _, c := range []struct {
+	type row struct {
 		args, out, err string
 		status         int
-	}{
-		{"backup copy.db", "copy.db: 0 campaigns", "", exitOK},
-		{"backup copy.db", "", "exists", exitFailure},
-		{"backup copy.db --replace --json", `"format": `, "", exitOK},
+	}
+	ask := func(c row) {
+		out := say(t, append(strings.Fields(c.args), "--store", "s.db")...)
+		if out.Status != c.status || !strings.Contains(out.Out, c.out) || !strings.Contains(out.Err, c.err) || strings.Count(out.Err, "\n") > 1 {
+			t.Errorf("tune %s: %+v, want %+v", c.args, out, c)
+		}
+	}
+	ask(row{"backup copy.db", "copy.db: 0 campaigns", "", exitOK})
+	ask(row{"backup copy.db", "", "exists", exitFailure})
+	ask(row{"backup copy.db --replace --json", `"format": `, "", exitOK})
+	var rows sync.WaitGroup // each waits half a second for the store
+	for _, c := range []row{
 		{"archive --older-than 1h", "no finished campaign is that old", "", exitOK},
 		{"archive nothing", "", `"nothing": not found`, exitBadInput},
 		{"archive --older-than 1h --dry-run", "no finished campaign is that old", "", exitOK},
@@ -397,11 +406,9 @@ func TestHeldByService(t *testing.T) {
 		{"sweep softmax", "", "`tune serve` holds it: stop it first, or name another store", exitFailure},
 		{"serve", "", "`tune serve` holds it: stop it first, or name another store", exitFailure},
 	} {
-		out := say(t, append(strings.Fields(c.args), "--store", "s.db")...)
-		if out.Status != c.status || !strings.Contains(out.Out, c.out) || !strings.Contains(out.Err, c.err) || strings.Count(out.Err, "\n") > 1 {
-			t.Errorf("tune %s: %+v, want %+v", c.args, out, c)
-		}
+		rows.Go(func() { ask(c) })
 	}
+	rows.Wait()
 	if _, err := os.Stat("copy.db"); err != nil {
 		t.Error(err)
 	}
