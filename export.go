@@ -47,7 +47,7 @@ type ExportOptions struct {
 	// By names the program in what is written. Empty means "evotune".
 	By string
 	// Tell, if it is not nil, gets one readable line for every exported winner of finals that was
-	// not faster than the baseline there.
+	// not faster than the baseline there: whether the library calls the baseline.
 	Tell func(line string)
 }
 
@@ -72,18 +72,13 @@ func (m *Machine) Export(r Reader, o ExportOptions) (Files, error) {
 	}
 	files, err := export.Export(winners, export.Options{
 		Lang: export.Lang(o.Lang), Min: export.Level(o.MinEvidence), By: cmp.Or(o.By, "evotune"), Embed: o.Embed, NVCC: o.NVCC,
-		Compile: cuda.Fatbin, Triton: m.triton,
+		Compile: cuda.Fatbin, Triton: m.triton, Tell: o.Tell,
 	})
 	if errors.Is(err, export.ErrUnproven) {
 		return nil, err
 	}
 	if err != nil {
 		return nil, badInput(err)
-	}
-	for _, w := range winners {
-		if line := w.NotFaster(); line != "" && o.Tell != nil {
-			o.Tell(line)
-		}
 	}
 	folder := Files(files)
 	folder.Seal()

@@ -118,7 +118,7 @@ type Best struct {
 
 // Faster says that the finals found it to be faster than the baseline. Otherwise the
 // baseline is what to use.
-func (b *Best) Faster() bool { return b.Significant && b.Speedup > 1 }
+func (b *Best) Faster() bool { return record.Faster(b.Significant, b.Speedup) }
 
 // String is one line for people, also where there is no candidate.
 func (b *Best) String() string {

@@ -59,6 +59,9 @@ type Options struct {
 	// Compile runs NVCC on a source with some arguments, and gives the fat binary: kernels
 	// are compiled as candidates were, where they reach no files of others.
 	Compile func(nvcc, source string, args []string) ([]byte, error)
+	// Tell, if it is not nil, gets one line for people for every winner that was not faster than
+	// the baseline: whether the library calls the baseline there.
+	Tell func(line string)
 	// Triton compiles what is in Triton for one compute capability, such as 90.
 	Triton func(src kernels.Rendered, capability int) (TritonCode, error)
 }
@@ -99,12 +102,6 @@ func Export(winners []*Winner, o Options) (map[string][]byte, error) {
 		}
 	}
 	x := &export{Options: o, files: map[string][]byte{}, codes: map[string]TritonCode{}}
-	for _, w := range winners {
-		if line := w.NotFaster(); line != "" {
-			x.NotFaster = append(x.NotFaster, line)
-		}
-	}
-	slices.Sort(x.NotFaster)
 	winners, err := x.inTriton(winners)
 	if err != nil {
 		return nil, err
@@ -117,6 +114,7 @@ func Export(winners []*Winner, o Options) (map[string][]byte, error) {
 			return nil, fmt.Errorf("kernel %s: %w", p.Kernel, err)
 		}
 	}
+	slices.Sort(x.NotFaster)
 	lang := string(x.Lang) + "/"
 	own := x.c
 	if x.CUDA() {
@@ -140,6 +138,11 @@ func Export(winners []*Winner, o Options) (map[string][]byte, error) {
 	if x.files["manifest.json"], err = x.manifest(); err != nil {
 		return nil, err
 	}
+	for _, line := range x.NotFaster {
+		if o.Tell != nil {
+			o.Tell(line)
+		}
+	}
 	return x.files, nil
 }
 
@@ -147,7 +150,8 @@ func Export(winners []*Winner, o Options) (map[string][]byte, error) {
 type export struct {
 	Options
 	Kernels []*problem
-	// NotFaster has a line for every winner that was not faster than the baseline.
+	// NotFaster has a line for every winner that was not faster than the baseline: which of the two
+	// the library calls.
 	NotFaster []string
 	files     map[string][]byte
 	compiler  string                // of machine code in the library
@@ -291,16 +295,20 @@ func (x *export) c() error {
 	})
 }
 
-// addBaseline adds the kernel's own baseline, for any device, to the variants. There is
-// none when it is a routine of another library.
+// addBaseline adds the kernel's own baseline, for any device, to the variants, and on processors
+// for those devices too where a winner was not faster than it. There is none when it is a routine
+// of another library.
 func (x *export) addBaseline(p *problem) error {
-	r, err := p.Variants[0].Rendered.Implementation.RenderBaseline(p.ShapesFor(kernels.Tune)[0])
+	im := p.Variants[0].Rendered.Implementation
+	r, err := im.RenderBaseline(p.ShapesFor(kernels.Tune)[0])
 	if errors.Is(err, errors.ErrUnsupported) {
+		x.beat(p, "")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	x.beat(p, r.Hash)
 	if first := p.Variants[0].Rendered; r.Triton != nil && first.Triton == nil {
 		return nil // for the devices of winners in CUDA it could not be compiled
 	} else if r.Triton != nil {
@@ -313,8 +321,66 @@ func (x *export) addBaseline(p *problem) error {
 		return err
 	}
 	v.Candidate, v.Symbol, v.limits = "baseline", p.Name+"_baseline", p.Variants[0].limits
+	if !x.CUDA() {
+		p.Variants = append(p.Variants, v.ownOf(p)...)
+	}
 	p.Variants = append(p.Variants, v)
 	return nil
+}
+
+// ownOf is a baseline compiled for the devices on which it is called instead of winners, which were
+// timed beside it there. It comes before that for any device.
+func (v *variant) ownOf(p *problem) (list []*variant) {
+	v.native()
+	have := [][]string{v.Flags}
+	for _, t := range p.Variants {
+		if len(t.beaten) == 0 {
+			continue
+		}
+		own := *v
+		own.Symbol, own.on = v.Symbol+"_"+t.Candidate, t.on
+		own.native()
+		if slices.ContainsFunc(have, func(flags []string) bool { return slices.Equal(flags, own.Flags) }) {
+			continue
+		}
+		have, list = append(have, own.Flags), append(list, &own)
+	}
+	return list
+}
+
+// beat finds the tuned shapes at which nothing faster than the baseline was found. The library calls the
+// baseline there, where it has it: hash is that of its baseline, or empty without one.
+func (x *export) beat(p *problem, hash string) {
+	for _, v := range p.Variants {
+		for _, w := range v.winners() {
+			line := w.NotFaster()
+			if line == "" {
+				continue
+			}
+			b, lacks := v.Rendered.Implementation.Baseline(), ""
+			for _, name := range w.Evidence.Shapes {
+				s, err := p.Shape(name)
+				if err != nil {
+					continue // of another definition
+				}
+				r, err := v.Rendered.Implementation.RenderBaseline(s)
+				switch {
+				case b.Kind == kernels.BaselineLibrary && (b.Genome == nil || w.besideRoutine(name)):
+					lacks = b.String()
+				case err != nil || r.Hash != hash:
+					lacks = "the baseline of that shape"
+				default:
+					v.beaten[name] = true
+				}
+			}
+			if lacks == "" {
+				line += ": the library calls the baseline there"
+			} else {
+				line += ": the library calls the winner there, since it does not contain " + lacks
+			}
+			x.NotFaster = append(x.NotFaster, line)
+		}
+	}
 }
 
 // native replaces what means "this machine" to a compiler: by the instruction sets
@@ -323,8 +389,7 @@ func (x *export) addBaseline(p *problem) error {
 func (v *variant) native() {
 	var explicit []string
 	keep := false
-	if v.Tuned {
-		d := v.Winner.Evidence.Description
+	if d := v.on; d != nil {
 		explicit, keep = d.Native, len(d.Native) == 0
 		switch d.Device.Facts["architecture"] {
 		case "amd64":
@@ -418,7 +483,7 @@ func (x *export) wisdom() []byte {
 			}
 			for _, t := range v.timings() {
 				s, err := p.Shape(t.Shape)
-				if err != nil {
+				if err != nil || v.beaten[t.Shape] {
 					continue
 				}
 				var dims []string

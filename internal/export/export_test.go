@@ -329,7 +329,10 @@ func TestNative(t *testing.T) {
 		{nil, false, []string{"-O3", "-Wno-psabi", "-Wl,-z,now", "-fno-math-errno"}},                                  // for any processor
 	} {
 		w.Evidence.Description.Native = c.native
-		v := &variant{Rendered: w.Rendered, Tuned: c.tuned, Winner: w}
+		v := &variant{Rendered: w.Rendered}
+		if c.tuned {
+			v.on = &w.Evidence.Description
+		}
 		v.native()
 		if diff := cmp.Diff(c.want, v.Flags); diff != "" {
 			t.Error(diff)
@@ -396,7 +399,9 @@ func TestLibrary(t *testing.T) {
 	// A slower one for the same shape stands before it in every list.
 	slower := winnerOf(t, "softmax", "510", 5)
 	slower.Evidence.Finals.Entries[0].Timings = []evaluator.Timing{evaluator.NewTiming("1024x1024", []float64{300}, []float64{600}, 1, 1)}
-	winners := []*Winner{slower, winnerOf(t, "softmax", "c0ffee", 1), winnerOf(t, "rmsnorm", "beef", 2)}
+	beaten := winnerOf(t, "rmsnorm", "beef", 2)
+	beaten.Evidence.Summary.Speedup, beaten.Evidence.Summary.Significant = 0.9, false
+	winners := []*Winner{slower, winnerOf(t, "softmax", "c0ffee", 1), beaten}
 	files := mustExport(t, winners, toC)
 	// A third kernel for a processor that nobody has.
 	lost := winnerOf(t, "sgemm", "dead", 3)
@@ -437,6 +442,19 @@ func TestLibrary(t *testing.T) {
 			fmt.Sprintf("tuned for the nearest shape|c0ffee|1024x1024|%.4f\n", near) +
 			"the baseline, which was not tuned||\n"
 		if got != want {
+			t.Errorf("got\n%swant\n%s", got, want)
+		}
+	})
+	t.Run("baseline", func(t *testing.T) {
+		s := beaten.Rendered.Implementation.Problem().ShapesFor(kernels.Tune)[0]
+		got := program(t, dir, fmt.Sprintf(`
+			struct evotune_choice c;
+			for (int i = 0; i < 2; i++) {
+				evotune_rmsnorm_choice(%d, %d, &c);
+				printf("%%s|%%s|%%s\n", evotune_rule_text(c.rule), c.candidate, c.tuned_for);
+				evotune_prefer("beef");
+			}`, s.Dims[beaten.Rendered.Implementation.Problem().Dims[0]], s.Dims[beaten.Rendered.Implementation.Problem().Dims[1]]))
+		if want := "the baseline, which was not tuned||\npreferred by the caller|beef|" + s.Name + "\n"; got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}
 	})

@@ -2,6 +2,7 @@ package export
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/evotune/evotune/evaluator"
 )
@@ -152,7 +153,9 @@ func (x *export) manifest() ([]byte, error) {
 		}
 		for _, v := range p.Variants {
 			if !v.Tuned {
-				k.Fallbacks = append(k.Fallbacks, v.Candidate)
+				if !slices.Contains(k.Fallbacks, v.Candidate) { // of several devices
+					k.Fallbacks = append(k.Fallbacks, v.Candidate)
+				}
 				continue
 			}
 			k.Variants = append(k.Variants, x.manifestVariant(p, v))

@@ -44,6 +44,10 @@ type variant struct {
 	File     string
 	Rendered kernels.Rendered
 	Winner   *Winner // nil for a baseline
+	// on is the device that it is compiled for; nil of a baseline for any.
+	on *evaluator.Description
+	// beaten are the tuned shapes at which the library calls the baseline instead.
+	beaten map[string]bool
 	// Also are winners for further shapes that are the same code, on the same device.
 	Also   []*Winner
 	order  []string
@@ -92,7 +96,8 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 		if err != nil {
 			return nil, fmt.Errorf("candidate %s of %s cannot be exported: %s: %w", w.Evidence.Candidate, d.Name, path.Join(d.Dir, "kernel.toml"), err)
 		}
-		v.Winner, v.Tuned, v.Candidate = w, true, w.Evidence.Candidate
+		v.Winner, v.Tuned, v.Candidate, v.on = w, true, w.Evidence.Candidate, &w.Evidence.Description
+		v.beaten = map[string]bool{}
 		v.Symbol = p.Name + "_" + v.Candidate
 		v.Device = tabless(w.Evidence.Description.Device.Name)
 		for _, name := range w.Evidence.Shapes {
@@ -477,8 +482,10 @@ func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 type shape struct {
 	Name string
 	// NS is the time of a launch, in nanoseconds.
-	NS   float64
-	dims []int64
+	NS float64
+	// Baseline says that the library calls the baseline there.
+	Baseline bool
+	dims     []int64
 }
 
 func newShape(s kernels.Shape, order []string) shape {
@@ -504,6 +511,7 @@ func (v *variant) TunedShapes() []shape {
 	var list []shape
 	for _, s := range v.Shapes {
 		out := newShape(s, v.order)
+		out.Baseline = v.beaten[s.Name]
 		for _, t := range v.timings() {
 			if t.Shape == s.Name {
 				out.NS = t.MedianNS

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
@@ -41,9 +42,9 @@ func (w *Winner) NotFaster() string {
 	s := w.Evidence.Summary
 	var than string
 	switch {
-	case !s.Winner || s.Significant || s.Speedup <= 0:
+	case !s.Winner || s.Speedup <= 0 || record.Faster(s.Significant, s.Speedup):
 		return ""
-	case s.Speedup < 1:
+	case s.Speedup <= 1:
 		than = "faster"
 	case s.Tested:
 		than = "significantly faster"

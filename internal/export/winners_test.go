@@ -1,6 +1,7 @@
 package export
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
@@ -38,5 +39,40 @@ func TestBesideRoutine(t *testing.T) {
 	finals.Evidence.Result.Steps, finals.Evidence.Finals.Entries[1].Evidence = search.Evidence.Result.Steps, nil
 	if finals.besideRoutine("large") {
 		t.Error("finals beside a genome count as those beside the routine of the search")
+	}
+}
+
+// TestBaselineInstead: where finals found nothing faster, the library calls the baseline, compiled for the device that it was timed on, and
+// says so. What is not in the library cannot be called.
+func TestBaselineInstead(t *testing.T) {
+	slower := winnerOf(t, "softmax", "510", 5)
+	slower.Evidence.Summary.Speedup, slower.Evidence.Summary.Significant = 0.949, false
+	slower.Evidence.Description.Native = []string{"-mavx2"}
+	faster := softmaxAt(t, "ROWS=64,COLS=64", "2b", 2)
+	faster.Evidence.Summary.Speedup = 1.5
+	var told []string
+	files := mustExport(t, []*Winner{slower, faster}, Options{Lang: C, By: "evotune test", Tell: func(line string) { told = append(told, line) }})
+	const want = "softmax at 1024x1024: the winner of its campaign was not faster than the baseline (0.949x): the library calls the baseline there"
+	if len(told) != 1 || told[0] != want || !strings.Contains(string(files["README.md"]), "- "+want) {
+		t.Errorf("told %q", told)
+	}
+	code, build, wisdom := string(files["src/kernels.c"]), string(files["CMakeLists.txt"]), string(files["wisdom.txt"])
+	for _, is := range []struct {
+		text, has string
+		want      bool
+	}{
+		{code, `{"1024x1024", (const int64_t[]){1024, 1024}, (const double[]){10.001408194392809, 10.001408194392809}, 100, 1},`, true},
+		{code, `{"ROWS=64,COLS=64", (const int64_t[]){64, 64}, (const double[]){6.022367813028454, 6.022367813028454}, 100, 0},`, true},
+		{build, "evotune_kernel(softmax_baseline_510 \"\" ", true},
+		{build, `evotune_kernel(softmax_baseline "" `, true},
+		{wisdom, "\t510\t", false},
+		{wisdom, "\t2b\t", true},
+	} {
+		if strings.Contains(is.text, is.has) != is.want {
+			t.Errorf("%q is there: %t", is.has, !is.want)
+		}
+	}
+	if own, any := strings.Index(code, `"baseline"`), strings.Index(code, "evotune_softmax_baseline_needs"); own < 0 || any < 0 || strings.Index(code, "&evotune_softmax_baseline_510_needs") > strings.Index(code, "&evotune_softmax_baseline_needs") {
+		t.Error("the baseline for any processor comes before that for the device")
 	}
 }

@@ -38,6 +38,10 @@ func (f Figures) Speedup() float64 {
 	return 0
 }
 
+// Faster says that finals found a candidate with these figures to be faster than the baseline.
+// Otherwise the baseline is what to use. Everything that calls something the best asks here.
+func Faster(significant bool, speedup float64) bool { return significant && speedup > 1 }
+
 // FiguresOf gives a candidate's figures: those of its newest finals where it was in
 // some and they could time it, else those of the result.
 func FiguresOf(c store.Candidate) Figures {

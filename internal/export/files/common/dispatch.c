@@ -137,6 +137,18 @@ void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, str
 			pick->rule = is ? EVOTUNE_PREFERRED : memcmp(v->shapes[j].dims, dims, sizeof(int64_t) * (size_t)k->dim_count) ? EVOTUNE_NEAREST : EVOTUNE_EXACT;
 		}
 	}
+	if (!pick->shape || !pick->shape->baseline || pick->rule == EVOTUNE_PREFERRED)
+		return;
+	for (int i = 0; i < k->variant_count; i++) {
+		const struct evo_variant *v = &k->variants[i];
+		if (v->tuned || evo_rank(v, device) < 0 || !evo_fits(v, device, dims))
+			continue;
+		pick->variant = v;
+		pick->shape = NULL;
+		pick->distance = 0;
+		pick->rule = EVOTUNE_BASELINE;
+		return;
+	}
 }
 
 /* Wisdom files. The first line is "evotune-wisdom 1". Every other one that is not empty and
