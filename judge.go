@@ -5,16 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
 )
 
-// A judged is a file to judge.
+// A judged is a file to judge, and the one that it is timed against, if there is one.
 type judged struct {
 	path, against string
-	im            *kernels.Implementation
+	im, other     *kernels.Implementation
 }
 
 // A Judgment is the result for one finished kernel.
@@ -24,12 +25,14 @@ type Judgment struct {
 	Entry   string   `json:"entry"`
 	Flags   []string `json:"flags"`
 	Threads int      `json:"threads"`
-	Against string   `json:"against,omitempty"`
+	// Against is the file that it is timed against; empty for the kernel's baseline.
+	Against string `json:"against,omitempty"`
 	// Verdict is that of the finals if they were reached, else the result's.
 	Verdict evaluator.Verdict `json:"verdict"`
 	Stage   evaluator.Stage   `json:"stage"`
 	Reason  string            `json:"reason,omitempty"`
-	// The figures are those of the finals: geometric means over the shapes.
+	// The figures are those of the finals: geometric means over the shapes. BaselineNS is
+	// the time of the file of Against, if there is one.
 	evaluator.Times
 	Speedup     float64               `json:"speedup,omitempty"`
 	Significant bool                  `json:"significant"`
@@ -51,8 +54,10 @@ type Judgment struct {
 // without a store: it compiles it, inspects it, compares it with the reference of the
 // job's Kernel at its Shapes, runs the sanitizers, and times it in fresh processes
 // against the kernel's baseline or, if it is not empty, against the file of that name.
-// It uses the job's Kernel, Definitions, Shapes and Seed. An ErrInput
-// says that there is nothing to judge.
+// That file gives times alone: the kernel's own reference and baseline decide what is
+// right, and the file has to pass every stage as well. Judge uses the job's Kernel,
+// Definitions, Shapes and Seed. An ErrInput says that there is nothing to judge, or
+// nothing to time it against.
 func (m *Machine) Judge(ctx context.Context, job Job, file kernels.File, against string) (Judgment, error) {
 	t, err := m.FileTarget(job, file, against)
 	if err != nil {
@@ -84,29 +89,30 @@ func (m *Machine) fileTarget(job Job, file kernels.File, against string) (*Targe
 	if err != nil {
 		return nil, err
 	}
-	var baseline *kernels.Implementation
+	var other *kernels.Implementation
 	if against != "" {
-		other := file
-		other.Path, other.Default = against, true
-		if baseline, err = t.definition.FromFile(backend, other, nil); err != nil {
+		f := file
+		f.Path, f.Default = against, true
+		if other, err = t.definition.FromFile(backend, f, nil); err != nil {
 			return nil, err
 		}
 	}
-	im, err := t.definition.FromFile(backend, file, baseline)
+	im, err := t.definition.FromFile(backend, file, other)
 	if err != nil {
 		return nil, err
 	}
 	t.definition, t.chosen = im.Definition(), []*kernels.Implementation{im}
-	t.file = &judged{file.Path, against, im}
+	if other != nil {
+		other = t.definition.Implementations[1]
+		t.chosen = append(t.chosen, other)
+	}
+	t.file = &judged{file.Path, against, im, other}
 	shapes, err := t.shapes()
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range shapes {
-		for _, each := range []*kernels.Implementation{im, baseline} {
-			if each == nil {
-				continue
-			}
+		for _, each := range t.chosen {
 			if err := each.Supports(genome.Genome{}, s, t.limits()); err != nil {
 				return nil, fmt.Errorf("%s: %w", each.Template, err)
 			}
@@ -132,17 +138,21 @@ func (t *Target) Judge(ctx context.Context, ready func()) (Judgment, error) {
 	}
 	p, err := t.Open(ctx)
 	if err != nil {
-		if t.file.against != "" && errors.Is(err, evaluator.ErrBaseline) {
-			err = badField("against", "%s: %w", t.file.against, err)
-		}
 		return Judgment{}, err
 	}
 	defer p.Evaluator.Close() //nolint:errcheck // nothing is kept
 	im := t.file.im
-	g, err := p.Space.FromMap(map[string]any{kernels.FileGene: im.Template})
-	if err != nil {
-		return Judgment{}, err
+	finalists := make([]genome.Genome, len(t.chosen))
+	for i, each := range t.chosen {
+		genes := map[string]any{kernels.FileGene: each.Template}
+		if len(t.chosen) > 1 {
+			genes[kernels.ImplementationGene] = each.Name
+		}
+		if finalists[i], err = p.Space.FromMap(genes); err != nil {
+			return Judgment{}, err
+		}
 	}
+	g := finalists[0]
 	src, err := im.Render(g)
 	if err != nil {
 		return Judgment{}, err
@@ -161,6 +171,20 @@ func (t *Target) Judge(ctx context.Context, ready func()) (Judgment, error) {
 			j.SanitizedAlso = append(j.SanitizedAlso, s.Name)
 		}
 	}
+	unfit := func(v evaluator.Verdict, stage evaluator.Stage, reason string) error {
+		return badField("against", "%s: it is not correct itself: %s at %s: %s", t.file.against, v, stage, reason)
+	}
+	if t.file.other != nil {
+		r, err := p.Evaluator.Evaluate(ctx, finalists[1], 0)
+		switch {
+		case err != nil:
+			return j, err
+		case r.Verdict == evaluator.Infrastructure:
+			return j, fmt.Errorf("%s could not be judged: %s", t.file.against, r.Reason)
+		case r.Verdict != evaluator.Correct:
+			return j, unfit(r.Verdict, r.Stage, r.Reason)
+		}
+	}
 	if ready != nil {
 		ready()
 	}
@@ -171,21 +195,82 @@ func (t *Target) Judge(ctx context.Context, ready func()) (Judgment, error) {
 	if j.Verdict != evaluator.Correct {
 		return j, nil
 	}
-	f, err := p.Evaluator.Finals(ctx, []genome.Genome{g})
+	f, err := p.Evaluator.Finals(ctx, finalists)
 	if err != nil {
 		return j, err
 	}
 	j.Finals = &f
 	e := f.Entries[0]
 	j.Verdict, j.Reason = e.Verdict, e.Reason
-	switch {
-	case f.VsBaseline != nil:
-		j.Times = evaluator.MedianTimes(e.Timings)
-		j.Speedup, j.Significant = 1/e.Fitness, f.VsBaseline.Significant
-	case e.Verdict == evaluator.Correct:
-		return j, errors.New("the finals gave no time")
-	case e.Verdict == evaluator.Infrastructure:
+	if e.Verdict == evaluator.Infrastructure {
 		j.Disturbed = e.Reason
 	}
+	if e.Verdict != evaluator.Correct {
+		return j, nil
+	}
+	if t.file.other != nil {
+		switch o := f.Entries[1]; o.Verdict {
+		case evaluator.Correct:
+		case evaluator.Infrastructure:
+			j.Verdict, j.Reason = o.Verdict, t.file.against+": "+o.Reason
+			j.Disturbed = j.Reason
+			return j, nil
+		default:
+			return j, unfit(o.Verdict, evaluator.StageFinals, o.Reason)
+		}
+	}
+	vs := j.Versus()
+	if vs == nil {
+		return j, errors.New("the finals gave no time")
+	}
+	tuned, _ := j.Timings()
+	j.Times = evaluator.MedianTimes(tuned)
+	j.Speedup, j.Significant = 1/vs.Ratio, vs.Significant
 	return j, nil
+}
+
+// Versus tests the file's times of the finals against those of the kernel's baseline or,
+// if there is one, of the file of Against, in the same rounds. It is nil when one of them
+// has no time.
+func (j Judgment) Versus() *evaluator.Comparison {
+	f := j.Finals
+	switch {
+	case f == nil || f.Entries[0].Verdict != evaluator.Correct:
+		return nil
+	case j.Against == "":
+		return f.VsBaseline
+	case f.VsRunnerUp == nil:
+		return nil
+	}
+	vs := *f.VsRunnerUp
+	if f.Winner != 0 { // it is the other's test
+		vs.N1, vs.N2 = vs.N2, vs.N1
+	}
+	vs.Ratio = f.Entries[0].Fitness / f.Entries[1].Fitness
+	return &vs
+}
+
+// Timings are the file's timings of the finals, at the shapes that were asked for and at
+// others. With Against, BaselineMedianNS and Ratio are relative to that file, and only
+// shapes where both were timed are listed.
+func (j Judgment) Timings() (tuned, heldOut []evaluator.Timing) {
+	if j.Finals == nil {
+		return nil, nil
+	}
+	e := j.Finals.Entries[0]
+	if j.Against == "" {
+		return e.Timings, e.HeldOut
+	}
+	other := j.Finals.Entries[1]
+	relative := func(list, others []evaluator.Timing) (out []evaluator.Timing) {
+		for _, t := range list {
+			i := slices.IndexFunc(others, func(o evaluator.Timing) bool { return o.Shape == t.Shape })
+			if i >= 0 {
+				t.BaselineMedianNS, t.Ratio = others[i].MedianNS, t.Ratio/others[i].Ratio
+				out = append(out, t)
+			}
+		}
+		return out
+	}
+	return relative(e.Timings, other.Timings), relative(e.HeldOut, other.HeldOut)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/kernels"
 )
 
 // A Verify asks for a candidate to be judged again, as `tune verify` does.
@@ -61,9 +62,9 @@ func (o Operation) Judgment() (evotune.Judgment, error) {
 	finals := told.Finals.Finals
 	finals.Entries = []evaluator.Finalist{}
 	for _, e := range told.Finals.Entries {
-		for name, value := range e.Genome { // one gene: which file it is
+		if file, ok := e.Genome[kernels.FileGene]; ok {
 			var err error
-			if e.Finalist.Genome, err = genome.Alone(name + "=" + strconv.Quote(fmt.Sprint(value))); err != nil {
+			if e.Finalist.Genome, err = genome.Alone(kernels.FileGene + "=" + strconv.Quote(fmt.Sprint(file))); err != nil {
 				return j, fmt.Errorf("the judgment of operation %s cannot be read: %w", o.ID, err)
 			}
 		}

@@ -446,9 +446,6 @@ func (b *Baseline) Varies() bool { return b.Kind == BaselineLibrary && b.Genome 
 
 // Instead describes the baseline's genome in a few words.
 func (b *Baseline) Instead() string {
-	if b.owner.main.tmpl == nil && b.owner.Language == "" { // a file of its own
-		return b.owner.Template
-	}
 	return b.owner.Name + " with its baseline genome"
 }
 

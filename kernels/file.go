@@ -67,9 +67,10 @@ const maxIncluded = 256
 // of the others, the flags that the baseline is compiled with, and one thread. The
 // baseline's warnings are always on, so that diagnostics can block.
 //
-// A baseline that is not nil replaces the kernel's. The error is an *Error if the file
-// is wrong.
-func (d *Definition) FromFile(backend string, f File, baseline *Implementation) (im *Implementation, err error) {
+// Beside, if it is not nil, is another file's implementation of d: both belong to the
+// definition then, named "file" and "beside", and neither affects what the other has to
+// meet. The error is an *Error if the file is wrong.
+func (d *Definition) FromFile(backend string, f File, beside *Implementation) (im *Implementation, err error) {
 	def := d.On(backend)
 	if len(def.Implementations) == 0 {
 		return nil, fmt.Errorf("the kernel %s has no implementation for the %s backend, and so no baseline there", d.Name, backend)
@@ -93,10 +94,13 @@ func (d *Definition) FromFile(backend string, f File, baseline *Implementation) 
 	if quotable(name) { // compilers and sanitizers then name the file
 		file.main.text = "#line 1 \"" + name + "\"\n" + text
 	}
-	if baseline != nil {
-		file.baseline = &Baseline{Kind: BaselineGenome, Genome: map[string]any{FileGene: baseline.Template}, owner: baseline}
+	first := []*Implementation{file}
+	if beside != nil {
+		other := *beside
+		other.Name, other.definition = "beside", def
+		first = append(first, &other)
 	}
-	def.Implementations = append([]*Implementation{file}, def.Implementations...)
+	def.Implementations = append(first, def.Implementations...)
 	return file, nil
 }
 

@@ -236,14 +236,15 @@ func TestFileGivenAndSaid(t *testing.T) {
 	}
 }
 
-// A rival takes the place of the baseline.
-func TestFileAgainst(t *testing.T) {
+// Two files are implementations of one definition: the kernel's own baseline stays, and
+// neither file's bounds hold for the other.
+func TestFileBeside(t *testing.T) {
 	d, err := Load(Builtin(), "softmax")
 	if err != nil {
 		t.Fatal(err)
 	}
 	launch := "// evotune: grid = [\"ROWS\"]\n// evotune: block = [\"32\"]\n"
-	dir := write(t, map[string]string{"new.cu": launch + "new", "old.cu": launch + "old"})
+	dir := write(t, map[string]string{"new.cu": launch + "new", "old.cu": launch + "// evotune: max_registers = 7\nold"})
 	old, err := d.FromFile("cuda", File{Path: filepath.Join(dir, "old.cu")}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -253,16 +254,22 @@ func TestFileAgainst(t *testing.T) {
 		t.Fatal(err)
 	}
 	shape := im.Problem().ShapesFor(Tune)[0]
-	r, err := im.RenderBaseline(shape)
+	want, err := d.On("cuda").Implementations[0].RenderBaseline(shape)
 	if err != nil {
 		t.Fatal(err)
 	}
-	geo, err := r.Implementation.Geometry(r.Genome, shape, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.HasSuffix(r.Source, "old") || geo.Grid[0] != shape.Dims["ROWS"] || im.Baseline().String() != "old.cu" {
-		t.Errorf("baseline %s with grid %v:\n%s", im.Baseline(), geo.Grid, r.Source)
+	for i, name := range []string{"file", "beside"} {
+		each := im.Definition().Implementations[i]
+		r, err := each.RenderBaseline(shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if each.Name != name || r.Hash != want.Hash {
+			t.Errorf("%s has the baseline %s, want %s", each.Name, each.Baseline(), d.On("cuda").Implementations[0].Baseline())
+		}
+		if bound := each.Binary.MaxRegisters; (bound != nil && *bound == 7) != (name == "beside") {
+			t.Errorf("%s: registers are bounded by %v", name, bound)
+		}
 	}
 }
 

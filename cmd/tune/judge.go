@@ -47,8 +47,8 @@ first stage that it fails gives the verdict. Nothing is stored.
 
 The file defines the function that the kernel's implementations define; "tune
 kernels show NAME" prints its prototype. It may include files from its own folder.
-The baseline is the kernel's own or, with --against, another file, which has to pass
-the same stages.
+With --against it is timed against another file, which has to pass the same stages.
+What is right is decided by the kernel's own reference and baseline in either case.
 
 Comment lines in the file say what C cannot express:
   // evotune: flags = ["-O3", "-march=native"]
@@ -261,6 +261,9 @@ func (f judgment) print(w io.Writer) {
 		strings.Join(d.Shapes, ", "), strings.Join(append([]string{f.Sanitized}, d.Verified...), ", "), sanitized)
 	row(w, "device", "%s, %s", d.Device.Name, d.Compiler)
 	row(w, "baseline", "%s", d.Baseline)
+	if f.Against != "" {
+		row(w, "against", "%s, which passes every stage itself", f.Against)
+	}
 	fmt.Fprintln(w)
 	for _, stage := range evaluator.Stages() {
 		if step, reached := f.Result.Step(stage); reached {
@@ -333,23 +336,28 @@ func (f judgment) printFinals(w io.Writer) {
 			fmt.Fprintf(w, "  %-28s %s\n", ev.Check, evidenceText(ev))
 		}
 	}
-	for _, t := range e.Timings {
-		row(w, "time", "%s at %s, baseline %s", nanoseconds(t.MedianNS), t.Shape, nanoseconds(t.BaselineMedianNS))
+	rival := "the baseline"
+	if f.Against != "" {
+		rival = f.Against
 	}
-	vs := f.Finals.VsBaseline
+	tuned, heldOut := f.Timings()
+	for _, t := range tuned {
+		row(w, "time", "%s at %s, %s %s", nanoseconds(t.MedianNS), t.Shape, strings.TrimPrefix(rival, "the "), nanoseconds(t.BaselineMedianNS))
+	}
+	vs := f.Versus()
 	if vs == nil {
 		return
 	}
-	text := "~ no significant difference from the baseline"
+	text := "~ no significant difference from " + rival
 	switch {
 	case vs.Significant && f.Speedup >= 1:
-		text = fmt.Sprintf("%.3fx as fast as the baseline", f.Speedup)
+		text = fmt.Sprintf("%.3fx as fast as %s", f.Speedup, rival)
 	case vs.Significant:
-		text = fmt.Sprintf("%.3fx as fast as the baseline: slower", f.Speedup)
+		text = fmt.Sprintf("%.3fx as fast as %s: slower", f.Speedup, rival)
 	}
 	row(w, "speedup", "%s (time ratio %.3f, p=%.2g, %d and %d samples in fresh processes)", text, vs.Ratio, vs.P, vs.N1, vs.N2)
 	var held []string
-	for _, t := range e.HeldOut {
+	for _, t := range heldOut {
 		held = append(held, fmt.Sprintf("%s %.2fx", t.Shape, 1/t.Ratio))
 	}
 	if held != nil {

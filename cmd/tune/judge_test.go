@@ -240,3 +240,34 @@ func judgeRendered(t *testing.T, d *kernels.Definition, im *kernels.Implementati
 		t.Errorf("%s: %s at %s: %s", random.Genome, j.Verdict, j.Stage, j.Reason)
 	}
 }
+
+// TestJudgeConspiracyNightly: a file that is timed against one with the same fault, which
+// shows in timed launches only, is refused; its honest twin is not.
+func TestJudgeConspiracyNightly(t *testing.T) {
+	longtest.Nightly(t, "redteam", "it measures pairs of files")
+	needGCC(t)
+	dir := t.TempDir()
+	file := func(name, body string) string {
+		path := filepath.Join(dir, name)
+		text := "#include <math.h>\n#include <stdint.h>\nvoid softmax(int64_t ROWS, int64_t COLS, const float *X, float *Y)\n{\n\tstatic int launches;\n\tlaunches++;\n" +
+			"\tfor (int64_t r = 0; r < ROWS; r++) {\n\t\tconst float *x = X + r * COLS;\n\t\tfloat *y = Y + r * COLS, m = x[0], s = 0;\n" + body + "\t}\n}\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const right = "\t\tfor (int64_t c = 0; c < COLS; c++) m = fmaxf(m, x[c]);\n\t\tfor (int64_t c = 0; c < COLS; c++) s += y[c] = expf(x[c] - m);\n\t\tfor (int64_t c = 0; c < COLS; c++) y[c] /= s;\n"
+	const lazy = "\t\tif (ROWS >= 1024 && launches > 4) {\n\t\t\tfor (int64_t c = 0; c < COLS; c++) y[c] = 1.0f / COLS;\n\t\t\tcontinue;\n\t\t}\n"
+	honest, twin := file("honest.c", right), file("twin.c", "\t\tif (!COLS) continue;\n"+right)
+	cheat, accomplice := file("cheat.c", lazy+right), file("accomplice.c", "\t\tif (!COLS) continue;\n"+lazy+right)
+	if j := judgeFile(t, honest, "--kernel", "softmax", "--sanitizers", "none", "--against", twin); j.Verdict != evaluator.Correct || j.Speedup < .8 || j.Speedup > 1.25 {
+		t.Errorf("honest twins: %s, %.3fx: %s", j.Verdict, j.Speedup, j.Reason)
+	}
+	if j := judgeFile(t, cheat, "--kernel", "softmax", "--sanitizers", "none", "--against", honest); j.Verdict != evaluator.Parity {
+		t.Errorf("a cheat against an honest file: %s, %.3fx", j.Verdict, j.Speedup)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"judge", cheat, "--kernel", "softmax", "--sanitizers", "none", "--against", accomplice}, nil, &stdout, &stderr); code != exitBadInput || !strings.Contains(stderr.String(), "it is not correct itself: parity") {
+		t.Errorf("a cheat against its accomplice: exit status %d: %s%s", code, stdout.String(), stderr.String())
+	}
+}

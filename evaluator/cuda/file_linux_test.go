@@ -25,21 +25,17 @@ func TestFileIsJudged(t *testing.T) {
 		}
 		return kernels.File{Path: path}
 	}
-	open := func(t *testing.T, im *kernels.Implementation) (evaluator.Evaluator, genome.Genome) {
+	open := func(t *testing.T, def *kernels.Definition, files ...*kernels.Implementation) (evaluator.Evaluator, *genome.Space) {
 		plan := fakePlan(t)
-		plan.Definition, plan.Implementations = im.Definition(), []*kernels.Implementation{im}
+		plan.Definition, plan.Implementations = def, files
 		o := fakeOptions(t)
 		o.Sanitizers = []string{"none"}
 		_, ev := openFakePlan(t, o, plan)
-		space, err := im.Definition().Space(plan.Implementations, plan.Tune, nil)
+		space, err := def.Space(files, plan.Tune, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := space.FromMap(map[string]any{kernels.FileGene: im.Template})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ev, g
+		return ev, space
 	}
 	for _, c := range []struct {
 		do, more string
@@ -57,7 +53,8 @@ func TestFileIsJudged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ev, g := open(t, im)
+			ev, space := open(t, im.Definition(), im)
+			g, _ := space.At(0)
 			if r := evaluate(t, ev, g); r.Verdict != c.verdict || r.Stage != c.stage {
 				t.Errorf("%s at %s: %s; want %s at %s", r.Verdict, r.Stage, r.Reason, c.verdict, c.stage)
 			}
@@ -71,15 +68,25 @@ func TestFileIsJudged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ev, g := open(t, im)
-	if d := ev.Describe(); d.Baseline != "old.cu" {
-		t.Errorf("the baseline is %s, want old.cu", d.Baseline)
+	ev, space := open(t, im.Definition(), im.Definition().Implementations[:2]...)
+	if d := ev.Describe(); d.Baseline == "old.cu" {
+		t.Error("a file that another is timed against has become the baseline")
 	}
-	f, err := ev.Finals(t.Context(), []genome.Genome{g})
+	var both []genome.Genome
+	for _, each := range im.Definition().Implementations[:2] {
+		g, err := space.FromMap(map[string]any{kernels.FileGene: each.Template, kernels.ImplementationGene: each.Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		both = append(both, g)
+	}
+	f, err := ev.Finals(t.Context(), both)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := f.Entries[0]; f.VsBaseline == nil || !(e.Fitness > 0) {
-		t.Errorf("finals of one file: %s: %s", e.Verdict, strings.TrimSpace(e.Reason))
+	for _, e := range f.Entries {
+		if !(e.Fitness > 0) {
+			t.Errorf("finals of two files: %s: %s: %s", e.Genome, e.Verdict, strings.TrimSpace(e.Reason))
+		}
 	}
 }
