@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -50,5 +52,32 @@ func TestMode(t *testing.T) {
 	})
 	if err != nil || n < 5 {
 		t.Errorf("%d files, %v", n, err)
+	}
+}
+
+// TestModeOfOld: a store that others can read since an older version made it is its user's alone
+// once it is opened to write. One that a user shares with a group stays so, and reading changes nothing.
+func TestModeOfOld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	for _, c := range []struct {
+		mode, want fs.FileMode
+		readOnly   bool
+	}{{0o600, 0o600, false}, {0o644, 0o644, true}, {0o644, 0o600, false}, {0o664, 0o600, false}, {0o640, 0o640, false}} {
+		s, err := Open(path, Options{})
+		if err == nil {
+			err = errors.Join(s.Close(), os.Chmod(path, c.mode))
+		}
+		if err == nil {
+			s, err = Open(path, Options{ReadOnly: c.readOnly})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != c.want {
+			t.Errorf("a file of mode %v, opened to read only: %t, has %v, want %v (%v)", c.mode, c.readOnly, info.Mode().Perm(), c.want, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

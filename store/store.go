@@ -161,6 +161,10 @@ func openLocked(path string, o Options) (*os.File, error) {
 		if err == nil {
 			var now fs.FileInfo
 			if now, err = os.Stat(path); err == nil && os.SameFile(mine, now) {
+				// Older versions made it as the umask said. Where another user owns it, it stays.
+				if !o.ReadOnly && mine.Mode().Perm()&0o007 != 0 {
+					_ = f.Chmod(0o600)
+				}
 				return f, nil
 			}
 		}
