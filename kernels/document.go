@@ -246,10 +246,16 @@ type part struct {
 	at, end int
 }
 
+// maxParts bounds the names of a dotted key: each makes a table.
+const maxParts = 16
+
 // parts splits a dotted key into all but the last part, and the last one.
-func parts(e *unstable.Node) (lead []part, last part) {
+func (d *document) parts(e *unstable.Node) (lead []part, last part) {
 	for it := e.Key(); it.Next(); {
 		k := it.Node()
+		if len(lead) == maxParts {
+			d.fail(int(k.Raw.Offset), "the key has more than %d names", maxParts)
+		}
 		lead = append(lead, part{string(k.Data), int(k.Raw.Offset), int(k.Raw.Offset + k.Raw.Length)})
 	}
 	return lead[:len(lead)-1], lead[len(lead)-1]
@@ -275,7 +281,7 @@ func (d *document) descend(n *node, names ...part) *node {
 }
 
 func (d *document) openTable(e *unstable.Node) *node {
-	lead, last := parts(e)
+	lead, last := d.parts(e)
 	n := d.descend(d.root, lead...)
 	if prev, had := n.children[last.name]; had && (prev.kind != tableNode || prev.explicit) {
 		d.fail(last.at, "the table %s is already there on line %d: merge the two", last.name, d.line(prev.key))
@@ -288,7 +294,7 @@ func (d *document) openTable(e *unstable.Node) *node {
 }
 
 func (d *document) openArrayTable(e *unstable.Node) *node {
-	lead, last := parts(e)
+	lead, last := d.parts(e)
 	n := d.descend(d.root, lead...)
 	list, ok := n.children[last.name]
 	if !ok {
@@ -303,7 +309,7 @@ func (d *document) openArrayTable(e *unstable.Node) *node {
 }
 
 func (d *document) keyValue(p *unstable.Parser, n *node, e *unstable.Node) {
-	lead, last := parts(e)
+	lead, last := d.parts(e)
 	n = d.descend(n, lead...)
 	if prev, ok := n.children[last.name]; ok {
 		d.fail(last.at, "%s is already set on line %d: remove one of the two", last.name, d.line(prev.key))

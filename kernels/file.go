@@ -79,7 +79,11 @@ func (d *Definition) FromFile(backend string, f File, beside *Implementation) (i
 	if err != nil {
 		return nil, err
 	}
-	doc, err := parseDocument(f.Path, directives(text))
+	said, err := directives(f.Path, text)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := parseDocument(f.Path, said)
 	if err != nil {
 		return nil, err
 	}
@@ -108,18 +112,25 @@ func quotable(name string) bool {
 	return !strings.ContainsAny(name, `"\`) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
+// maxDirectives bounds the directives of a file in bytes: the parser of TOML needs a
+// thousand times as much memory as a hostile text is long.
+const maxDirectives = 1 << 16
+
 // directives returns a text with the same lines and columns that holds only the file's
 // directives.
-func directives(text string) []byte {
-	lines := strings.SplitAfter(text, "\n")
+func directives(file, text string) ([]byte, error) {
+	lines, size := strings.SplitAfter(text, "\n"), 0
 	for i, line := range lines {
 		if at := directive.FindStringIndex(line); at != nil {
+			if size += len(line); size > maxDirectives {
+				return nil, &Error{File: file, Line: i + 1, Col: 1, Err: ErrDefinition, Msg: fmt.Sprintf("its lines `// evotune:` have more than %d bytes together: shorten them", maxDirectives)}
+			}
 			lines[i] = strings.Repeat(" ", at[1]) + line[at[1]:]
 		} else {
 			lines[i] = "\n"
 		}
 	}
-	return []byte(strings.Join(lines, ""))
+	return []byte(strings.Join(lines, "")), nil
 }
 
 // fromFile reads the file's directives.

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -387,4 +388,32 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Directives are bounded before they are parsed: one of 1.6 MB took 1.9 GB, and a key of
+// many names makes as many tables.
+func TestLongDirectives(t *testing.T) {
+	d, err := Load(Builtin(), "softmax")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, want := range map[string]string{
+		"// evotune: " + strings.Repeat("a.", 800_000) + "a = 1\n":               "k.c:2:1: its lines `// evotune:` have more than 65536 bytes together: shorten them",
+		strings.Repeat("// evotune: x"+strings.Repeat("y", 1000)+" = 1\n", 70):   "k.c:66:1: its lines `// evotune:` have more than 65536 bytes together",
+		"// evotune: " + strings.Repeat("a.", 30_000) + "a = 1\n":                "k.c:2:45: the key has more than 16 names",
+		"// evotune: " + "[" + strings.Repeat("a.", 30_000) + "a]\n":             "the key has more than 16 names",
+		"// evotune: launch = [{ " + strings.Repeat("a.", 30_000) + "a = 1 }]\n": "the key has more than 16 names",
+	} {
+		dir := write(t, map[string]string{"k.c": "\n" + what})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := d.FromFile("cpu", File{Path: filepath.Join(dir, "k.c")}, nil)
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %.200v; want %s", what, err, want)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
+			t.Errorf("%.40q: %d MB were allocated", what, took>>20)
+		}
+	}
 }
