@@ -20,6 +20,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/search"
@@ -74,7 +75,7 @@ for other scorers.
 				}
 				how.Budget = s
 			}
-			if err := checkPositive("--repeats", repeats, "--window", window); err != nil {
+			if err := cmp.Or(checkCount("--repeats", repeats, mostRepeats), checkCount("--window", window, evotune.MaxWindow)); err != nil {
 				return err
 			}
 			plan := searchbench.Plan{Strategies: []string{how.Strategy}}
@@ -111,12 +112,16 @@ func settingsNamed(keys ...string) []setting {
 	return out
 }
 
-// checkPositive checks flags, given as names and values in turn.
-func checkPositive(flags ...any) error {
-	for i := 0; i < len(flags); i += 2 {
-		if n := flags[i+1].(int); n < 1 {
-			return badInputf("%s is %d, it must be at least 1", flags[i], n)
-		}
+// mostRepeats is the most runs of one search that are scored: far more than narrow any score.
+const mostRepeats = 100_000
+
+// checkCount checks a flag that is at least 1.
+func checkCount(flag string, n, most int) error {
+	switch {
+	case n < 1:
+		return badInputf("%s is %d, it must be at least 1", flag, n)
+	case n > most:
+		return badInputf("%s is %d, it must be at most %d", flag, n, most)
 	}
 	return nil
 }

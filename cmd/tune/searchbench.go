@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/searchbench"
@@ -113,17 +114,17 @@ func (a *app) checkPlan(plan *searchbench.Plan, format, warm string) error {
 		return badInputf("no format is called %q: there are %s, %s and %s", format, formatTable, formatMarkdown, formatJSON)
 	}
 	var err error
-	if plan.Warm, err = strconv.Atoi(warm); err != nil || plan.Warm < 0 {
-		return badInputf("--warm-start is %q: it must be a number of genomes, 0 for none", warm)
+	if plan.Warm, err = strconv.Atoi(warm); err != nil || plan.Warm < 0 || plan.Warm > evotune.MaxWindow {
+		return badInputf("--warm-start is %q: it must be a number of genomes up to %d, 0 for none", warm, evotune.MaxWindow)
 	}
 	if len(plan.Strategies) == 0 || len(plan.Windows) == 0 {
 		return badInputf("--strategies and --windows need one at least")
 	}
-	if err := checkPositive("--repeats", plan.Repeats); err != nil {
+	if err := checkCount("--repeats", plan.Repeats, mostRepeats); err != nil {
 		return err
 	}
 	for i, w := range plan.Windows {
-		if err := checkPositive("a window", w); err != nil {
+		if err := checkCount("a window", w, evotune.MaxWindow); err != nil {
 			return err
 		}
 		if slices.Contains(plan.Windows[:i], w) {
