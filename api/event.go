@@ -82,6 +82,8 @@ type Best struct {
 	evaluator.AllTimes
 	Speedup     float64 `json:"speedup"`
 	Significant bool    `json:"significant"`
+	// Measured is which measurement the figures are of: "finals", "again" or "search".
+	Measured string `json:"measured,omitempty"`
 	// Slower says by how much longer than usual the baseline took in the finals, if that is
 	// unusual (0.2 is 20%): the speedup may then be off.
 	Slower float64 `json:"slower,omitempty"`

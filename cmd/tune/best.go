@@ -15,6 +15,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
 )
@@ -151,8 +152,8 @@ func (a *app) printAnswers(views []answerView, format string) error {
 		if i > 0 {
 			folded(a.out, "  "+views[i-1].Rule, " ")
 			folded(a.out, "  "+views[i-1].Encoding, ",")
-			if v := views[i-1]; v.Finalist && v.Speedup <= 1 {
-				folded(a.out, "  not faster than the baseline, which is what to use", " ")
+			if v := views[i-1]; v.Measured == record.FromFinals && v.Backend != evotune.Replay && (v.Speedup <= 1 || v.Proven && !record.Faster(v.Significant, v.Speedup)) {
+				folded(a.out, "  finals did not find it to be faster than the baseline, which is what to use", " ")
 			}
 			if slower := views[i-1].Slower; slower > 0 {
 				folded(a.out, fmt.Sprintf("  the baseline took %.0f%% longer than usual in these finals: tune verify %s measures again", 100*slower, views[i-1].Candidate), " ")

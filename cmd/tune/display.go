@@ -16,6 +16,7 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/words"
 )
 
@@ -337,7 +338,7 @@ func finishedLines(f *campaign.Finished, missing []string) string {
 	} else {
 		best := f.Best
 		what, sure := "best", "significant"
-		tested := f.Complete && f.Sanitized != "" // not of a recorded table
+		tested := best.Measured == record.FromFinals && f.Sanitized != "" // not of a recorded table
 		if tested && !best.Faster() {
 			fmt.Fprintf(&b, "nothing faster was found: %s tried; the baseline takes %s\n", triedText(f), nanoseconds(best.BaselineNS))
 			what = "nearest"
@@ -345,6 +346,8 @@ func finishedLines(f *campaign.Finished, missing []string) string {
 		switch {
 		case !f.Complete:
 			sure = "no finals yet"
+		case f.Sanitized != "" && best.Measured != "" && !tested && best.Speedup > 1:
+			sure = "not tested: no finals"
 		case best.Speedup <= 1:
 			sure = "not faster than the baseline"
 		case best.Significant:
@@ -524,6 +527,9 @@ func (p *livePrinter) bestLine() string {
 	b := p.state.Best
 	if b == nil {
 		return "best: none yet"
+	}
+	if b.Speedup <= 1 {
+		return fmt.Sprintf("nothing faster yet than the baseline, %s  nearest: %.3fx  %s  %s", nanoseconds(b.BaselineNS), b.Speedup, nanoseconds(b.MedianNS), b.Candidate)
 	}
 	return fmt.Sprintf("best: %.3fx the baseline  %s against %s  %s", b.Speedup, nanoseconds(b.MedianNS), nanoseconds(b.BaselineNS), b.Candidate)
 }

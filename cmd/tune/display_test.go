@@ -9,6 +9,7 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/record"
 )
 
 // TestPauseIsSaid: lines, the terminal and JSON tell of a pause, of its end, of another
@@ -101,10 +102,32 @@ func TestSummaryOfNothingFaster(t *testing.T) {
 		{campaign.Best{Speedup: 1.002}, "nothing faster was found: 3 of 8 genomes tried; the baseline takes 142.90 us\nnearest: c  196.70 us against 142.90 us baseline: 1.002x (not significant)\n"},
 		{campaign.Best{Speedup: 1.5, Significant: true}, "\nbest: c  196.70 us against 142.90 us baseline: 1.500x (significant)\n"},
 	} {
-		c.best.Candidate, c.best.MedianNS, c.best.BaselineNS = "c", 196.7e3, 142.9e3
+		c.best.Candidate, c.best.MedianNS, c.best.BaselineNS, c.best.Measured = "c", 196.7e3, 142.9e3, record.FromFinals
 		text := finishedLines(&campaign.Finished{Evaluated: 3, SpaceSize: 8, Complete: true, Sanitized: evotune.SanitizeAll, Best: &c.best}, nil)
 		if !strings.Contains(text, c.want) {
 			t.Errorf("%+v: want %q in\n%s", c.best, c.want, text)
+		}
+	}
+}
+
+// TestSummaryWithoutFinals: the best of a search alone is not tested, and is neither faster nor not.
+func TestSummaryWithoutFinals(t *testing.T) {
+	best := &campaign.Best{Candidate: "c", AllTimes: evaluator.AllTimes{MedianNS: 1e3, BaselineNS: 2e3}, Speedup: 2, Measured: record.FromSearch}
+	text := finishedLines(&campaign.Finished{Evaluated: 3, SpaceSize: 8, Complete: true, Sanitized: evotune.SanitizeAll, Best: best}, nil)
+	if want := "\nbest: c  1.00 us against 2.00 us baseline: 2.000x (not tested: no finals)\n"; !strings.Contains(text, want) || strings.Contains(text, "nothing faster") {
+		t.Errorf("want %q in\n%s", want, text)
+	}
+}
+
+// TestBestLine: while a search goes on, too, what is slower than the baseline is not its best.
+func TestBestLine(t *testing.T) {
+	for speedup, want := range map[float64]string{
+		1.5: "best: 1.500x the baseline  1.00 us against 2.00 us  c",
+		.8:  "nothing faster yet than the baseline, 2.00 us  nearest: 0.800x  1.00 us  c",
+	} {
+		p := &livePrinter{state: campaign.Progress{Best: &campaign.Best{Candidate: "c", AllTimes: evaluator.AllTimes{MedianNS: 1e3, BaselineNS: 2e3}, Speedup: speedup}}}
+		if got := p.bestLine(); got != want {
+			t.Errorf("at %g: %q, want %q", speedup, got, want)
 		}
 	}
 }

@@ -67,6 +67,9 @@ campaigns that its store does not have yet, such as queued ones; --json omits th
 					best, measured := "-", "-"
 					if v := viewOfCampaign(c); v.Speedup > 0 {
 						best, measured = fmt.Sprintf("%.3fx", v.Speedup), v.Measured
+						if record.NothingFaster(c) {
+							best = "none faster"
+						}
 					}
 					state, err := stateText(r, c)
 					if err != nil {
@@ -261,7 +264,7 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 	if f := c.Finals; f != nil && f.Winner != "" {
 		sure := "significant"
 		switch {
-		case f.Significant:
+		case record.Faster(f.Significant, 1/f.Fitness):
 		case s.Backend == evotune.Replay:
 			sure = "recorded; nothing was tested"
 		default:
@@ -270,7 +273,12 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 		if f.Slower > 0 {
 			sure += fmt.Sprintf("; the baseline took %.0f%% longer than usual", 100*f.Slower)
 		}
-		fmt.Fprintf(w, "winner of the finals\t%s %.3fx the baseline (%s)\n", f.Winner, 1/f.Fitness, sure)
+		what := "winner of the finals"
+		if record.NothingFaster(c) {
+			fmt.Fprintf(w, "result\tnothing faster was found: %s tried; use the baseline\n", words.Plural(c.Evaluated, "genome"))
+			what = "nearest in the finals"
+		}
+		fmt.Fprintf(w, "%s\t%s %.3fx the baseline (%s)\n", what, f.Winner, 1/f.Fitness, sure)
 	}
 	return w.Flush()
 }

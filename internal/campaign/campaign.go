@@ -909,7 +909,7 @@ func (r *runner) progress() Progress {
 	if r.best >= 0 {
 		c := r.candidates[r.best]
 		p.Best = &Best{
-			Candidate: c.id, Genome: c.genome, AllTimes: evaluator.AllTimes(c.figures.Times), Speedup: c.figures.Speedup(),
+			Candidate: c.id, Genome: c.genome, AllTimes: evaluator.AllTimes(c.figures.Times), Speedup: c.figures.Speedup(), Measured: c.figures.From,
 		}
 	}
 	b := r.cfg.Budget

@@ -111,6 +111,8 @@ type Best struct {
 	// Significant says that the finals found the speedup over the baseline to
 	// be more than noise. It is false when there were no finals.
 	Significant bool `json:"significant"`
+	// Measured is which measurement the figures are of: "finals", "again" or "search".
+	Measured string `json:"measured,omitempty"`
 	// Slower says by how much more of its usual time the baseline took in the finals than in
 	// the search, where that is unusual: the speedup may be off then.
 	Slower float64 `json:"slower,omitempty"`
@@ -127,10 +129,10 @@ func (b *Best) String() string {
 	}
 	sure := "not significant"
 	switch {
+	case b.Faster():
+		sure = "significant"
 	case b.Speedup <= 1:
 		sure = "not faster"
-	case b.Significant:
-		sure = "significant"
 	}
 	return fmt.Sprintf("%s: %.3f us against %.3f us, %.3f times as fast as the baseline (%s): %s", b.Candidate, b.MedianNS/1e3, b.BaselineNS/1e3, b.Speedup, sure, b.Genome)
 }

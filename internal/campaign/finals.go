@@ -122,7 +122,7 @@ func (r *runner) winner(f *store.Finals) *Best {
 	for _, c := range r.candidates {
 		if c.id == f.Winner {
 			won := record.WinnerFigures(f)
-			return &Best{Candidate: c.id, Genome: c.genome, AllTimes: evaluator.AllTimes(won.Times), Speedup: won.Speedup(), Significant: won.Significant, Slower: won.Slower}
+			return &Best{Candidate: c.id, Genome: c.genome, AllTimes: evaluator.AllTimes(won.Times), Speedup: won.Speedup(), Significant: won.Significant, Measured: won.From, Slower: won.Slower}
 		}
 	}
 	return nil // no finalist survived

@@ -42,6 +42,13 @@ func (f Figures) Speedup() float64 {
 // Otherwise the baseline is what to use. Everything that calls something the best asks here.
 func Faster(significant bool, speedup float64) bool { return significant && speedup > 1 }
 
+// NothingFaster says that the newest finals of a campaign found nothing faster than the baseline. It is
+// false of recorded tables, where nothing is tested.
+func NothingFaster(c store.Campaign) bool {
+	_, f := CampaignFigures(c)
+	return f.From == FromFinals && c.Started.Backend != "replay" && !Faster(f.Significant, f.Speedup())
+}
+
 // FiguresOf gives a candidate's figures: those of its newest finals where it was in
 // some and they could time it, else those of the result.
 func FiguresOf(c store.Candidate) Figures {

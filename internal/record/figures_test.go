@@ -55,3 +55,23 @@ func TestFiguresOf(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingFaster: finals alone say that nothing is faster than the baseline, and not those of a recorded table.
+func TestNothingFaster(t *testing.T) {
+	for _, c := range []struct {
+		backend string
+		finals  *store.Finals
+		want    bool
+	}{
+		{"cpu", &store.Finals{Winner: "a", Fitness: 1.25}, true},
+		{"cpu", &store.Finals{Winner: "a", Fitness: 0.99}, true}, // not significant
+		{"cpu", &store.Finals{Winner: "a", Fitness: 0.5, Significant: true}, false},
+		{"cpu", nil, false},
+		{"replay", &store.Finals{Winner: "a", Fitness: 1.25}, false},
+	} {
+		of := store.Campaign{Started: store.Started{Backend: c.backend}, Finals: c.finals, Best: &store.Told{Candidate: "a", Fitness: 2, Verdict: "correct"}}
+		if got := NothingFaster(of); got != c.want {
+			t.Errorf("%s %+v: %t", c.backend, c.finals, got)
+		}
+	}
+}

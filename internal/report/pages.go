@@ -637,7 +637,7 @@ func (r *Campaign) page() *page {
 	}
 	if b := r.Best; b != nil {
 		what := "Best"
-		if b.From == record.FromFinals && b.Speedup <= 1 && !recorded(r.Description) {
+		if b.From == record.FromFinals && !record.Faster(b.Significant, b.Speedup) && !recorded(r.Description) {
 			what = fmt.Sprintf("Nothing faster was found: %d genomes tried. Nearest", r.Evaluated)
 		}
 		p.Headline = fmt.Sprintf("%s: %s, %s", what, b.Candidate, pace(b.Speedup, b.MedianNS, b.BaselineNS))

@@ -796,15 +796,17 @@ func testWords(t *testing.T, browser chrome) {
 	}
 	p.wait("window.m?.timeLeft&&window.m.roofsOf")
 	for expression, want := range map[string]string{
-		"m.timeLeft({state:'finals',progress:{remaining_ns:0}})":                                        "finals",
-		"m.timeLeft({state:'searching',progress:{remaining_ns:9e9}})":                                   "9.0 s",
-		"m.timeLeft({state:'queued',position:2})":                                                       "number 2 in the queue",
-		"m.confidence({speedup:3.24,measured:'finals',backend:'replay'}).text":                          "recorded",
-		"m.confidence({speedup:3.24,measured:'finals',backend:'cpu'}).text":                             "not significant",
-		"m.confidence({speedup:3.24,measured:'search',backend:'cpu'}).text":                             "~ unproven",
-		"m.roofsOf({memory:6e10,'memory/2':6e10,'llc/2':2e11,'f32/2':3e11}).map((r)=>r.name).join()":    "f32, threads: 2",
-		"m.age(3*86400e3)+' '+m.age(90e3)+' '+m.age(-5)":                                                "3 d 90 s 0 s",
-		"m.interval({speedup:2,lo:1.9,hi:2.1})+' '+m.probability({p:1.92e-11})+m.interval({speedup:2})": "2.000x (95%: 1.900x to 2.100x) p = 1.92e-112.000x",
+		"m.timeLeft({state:'finals',progress:{remaining_ns:0}})":                                                                                  "finals",
+		"m.timeLeft({state:'searching',progress:{remaining_ns:9e9}})":                                                                             "9.0 s",
+		"m.timeLeft({state:'queued',position:2})":                                                                                                 "number 2 in the queue",
+		"m.confidence({speedup:3.24,measured:'finals',backend:'replay'}).text":                                                                    "recorded",
+		"m.confidence({speedup:3.24,measured:'finals',backend:'cpu'}).text":                                                                       "not significant",
+		"m.confidence({speedup:0.798,measured:'finals',backend:'cpu'}).text":                                                                      "not faster",
+		"[{significant:true},{},{backend:'replay'}].map((c)=>m.nothingFaster({measured:'finals',...c}))+','+m.nothingFaster({measured:'search'})": "false,true,false,false",
+		"m.confidence({speedup:3.24,measured:'search',backend:'cpu'}).text":                                                                       "~ unproven",
+		"m.roofsOf({memory:6e10,'memory/2':6e10,'llc/2':2e11,'f32/2':3e11}).map((r)=>r.name).join()":                                              "f32, threads: 2",
+		"m.age(3*86400e3)+' '+m.age(90e3)+' '+m.age(-5)":                                                                                          "3 d 90 s 0 s",
+		"m.interval({speedup:2,lo:1.9,hi:2.1})+' '+m.probability({p:1.92e-11})+m.interval({speedup:2})":                                           "2.000x (95%: 1.900x to 2.100x) p = 1.92e-112.000x",
 	} {
 		if got := js[string](p, expression); got != want {
 			t.Errorf("%s is %q, want %q", expression, got, want)

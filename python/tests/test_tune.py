@@ -136,6 +136,10 @@ class Bars(unittest.TestCase):
         self.assertRegex(p.text(), r"^silu: searching \| 2 evaluated in \d+ s \| 1 parity \| best ~ 2x$")
         p.event({"event": "finished", "best": {"speedup": 1.9, "significant": True}})
         self.assertIn("best 1.9x", p.text())
+        p.event({"event": "finished", "sanitized": "all", "best": {"speedup": 0.8, "significant": False, "measured": "search"}})
+        self.assertIn("best ~ 0.8x", p.text())
+        p.event({"event": "finished", "sanitized": "all", "best": {"speedup": 0.8, "significant": False, "measured": "finals"}})
+        self.assertIn("| nothing faster was found: 2 of 12 genomes tried; use the baseline", p.text())
         self.assertEqual(p.fraction, 1.0)
 
 

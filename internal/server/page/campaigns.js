@@ -1,6 +1,6 @@
 // All campaigns, live.
 
-import { age, badge, cellClass, confidence, count, empty, figure, h, order, speedup, stateBadge, timeLeft, title, when } from "./dom.js";
+import { age, badge, cellClass, confidence, count, empty, figure, h, nothingFaster, order, speedup, stateBadge, timeLeft, title, when } from "./dom.js";
 import { later, whole } from "./api.js";
 import { mostCompared } from "./compare.js";
 
@@ -67,7 +67,7 @@ export async function campaigns({ el, signal, on, query, keep }) {
       ["Kernel", `${c.kernel} ${(c.shapes || []).join(" ")}`],
       ["Device", c.device || c.backend],
       ["Started", begun(c) ? [h("time", { title: when(new Date(begun(c))) }, `${age(Date.now() - begun(c))} ago`)] : "–"],
-      ["Best", speedup(c)],
+      ["Best", nothingFaster(c) ? "none faster" : speedup(c)],
       ["Confidence", confidence(c).text === "–" ? "–" : badge(confidence(c))],
       ["Evaluated", count(p?.evaluated ?? c.evaluated) + (c.budget?.evaluations ? ` of ${count(c.budget.evaluations)}` : "")],
       ["Per minute", p?.per_minute ? figure(p.per_minute) : "–"],

@@ -118,9 +118,14 @@ export function confidence(c) {
   if (!(c.speedup > 0)) return { text: "–", kind: "", title: "nothing correct yet" };
   if (c.significant) return { text: "significant", kind: "good", title: "finals found it to be faster than the baseline by more than noise" };
   if (c.backend === "replay") return { text: "recorded", kind: "idle", title: "the time that a table has recorded: nothing was tested" };
-  if (c.measured === "finals") return { text: "not significant", kind: "idle", title: "finals found no difference from the baseline beyond noise" };
+  if (c.measured === "finals" && c.speedup <= 1) return { text: "not faster", kind: "idle", title: "finals did not find it to be faster than the baseline, which is what to use" };
+  if (c.measured === "finals") return { text: "not significant", kind: "idle", title: "finals found no difference from the baseline beyond noise: the baseline is what to use" };
   return { text: "~ unproven", kind: "idle", title: "measured by the search alone: finals have not compared it" };
 }
+
+// nothingFaster says that the finals of a campaign found nothing faster than the baseline: what the service
+// calls significant is faster. Of a recorded table nothing is tested.
+export const nothingFaster = (c) => c.measured === "finals" && !c.significant && c.backend !== "replay";
 
 // speedup writes a speedup, with ~ before what is not proven.
 export const speedup = (c) => (c.speedup > 0 ? `${c.significant ? "" : "~ "}${ratio(c.speedup)}` : "–");

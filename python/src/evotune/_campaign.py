@@ -219,11 +219,16 @@ class Candidate:
         return cls(campaign, row["candidate"], dict(row["genome"]), row["verdict"], row.get("speedup"), row.get("median_ns"), row.get("baseline_ns"),
                    row.get("measured"), bool(row.get("proven")), bool(row.get("significant")))
 
+    @property
+    def faster(self) -> bool:
+        """Whether finals found it to be faster than the baseline. Otherwise the baseline is what to use, and exports call it."""
+        return self.measured == "finals" and self.significant and (self.speedup or 0) > 1
+
     def __str__(self) -> str:
         genome = " ".join(f"{k}={v}" for k, v in self.genome.items())
         if not self.speedup or self.median_ns is None or self.baseline_ns is None:
             return f"{self.id}: {self.verdict}; {genome}"
-        told = "not faster than the baseline" if self.measured == "finals" and self.speedup <= 1 else "significant" if self.significant else "~ not significant" if self.measured == "finals" else "~ unproven: no finals"
+        told = "not faster than the baseline" if self.measured == "finals" and self.speedup <= 1 else "significant" if self.faster else "~ not significant" if self.measured == "finals" else "~ unproven: no finals"
         return f"{self.id}: {_time(self.median_ns)} against {_time(self.baseline_ns)}: {self.speedup:.3f}x ({told}); {genome}"
 
     __repr__ = __str__

@@ -12,7 +12,7 @@ class Progress:
     """What events tell of a campaign. ``show`` None means: where somebody looks."""
 
     def __init__(self, kernel: str, show: Optional[bool]):
-        self.kernel, self.phase, self.evaluated, self.best, self.significant = kernel, "preparing", 0, 0.0, False
+        self.kernel, self.phase, self.evaluated, self.best, self.significant, self.beaten = kernel, "preparing", 0, 0.0, False, False
         self.verdicts: Dict[str, int] = {}
         self.budget: Dict[str, Any] = {}
         self.space = 0.0
@@ -48,6 +48,8 @@ class Progress:
             best = e.get("best") or {}
             if best.get("speedup"):
                 self.best, self.significant = best["speedup"], bool(best.get("significant"))
+                tested = best.get("measured") == "finals" and bool(e.get("sanitized"))  # not of a recorded table
+                self.beaten = tested and not (self.significant and self.best > 1)
         self.update(force=kind != "evaluated")
 
     def interrupted(self, signals: int) -> None:
@@ -81,7 +83,10 @@ class Progress:
         failed = {k: n for k, n in self.verdicts.items() if k != "correct"}
         if failed:
             parts.append(", ".join(f"{n} {k}" for k, n in sorted(failed.items())))
-        if self.best:
+        if self.beaten:
+            of = f" of {self.space:.0f}" if self.space else ""
+            parts.append(f"nothing faster was found: {self.evaluated}{of} genomes tried; use the baseline")
+        elif self.best:
             # Of many readings of the search the best are also the luckiest: only finals prove it.
             mark = "" if self.significant else "~ "
             parts.append(f"best {mark}{self.best:.3g}x")
