@@ -46,6 +46,9 @@ type judge struct {
 	// how long one launch of it takes.
 	baseline map[string]Artifact
 	usual    map[string]time.Duration
+	// allowed is how long all launches of a candidate in parity may take together, if it
+	// is more than zero.
+	allowed time.Duration
 	// further names the edge-case contents. silent has the checks that prove nothing
 	// with them, and the reason: the baseline's error is too large there.
 	further []string
@@ -202,6 +205,7 @@ func (j *judge) proveBaseline(ctx context.Context) error {
 	fail := func(verdict Verdict, reason string) error {
 		return fmt.Errorf("%w: kernel %s, %s: %s: %s", ErrBaseline, j.plan.Definition.Name, j.lab.Describe().Baseline, verdict, reason)
 	}
+	defer func() { j.allowed = max(j.allowed, leastAllowed) }()
 	var made []Artifact
 	for _, s := range j.shapes() {
 		a, report, err := j.lab.Baseline(ctx, s)
@@ -240,6 +244,7 @@ func (j *judge) proveBaseline(ctx context.Context) error {
 			return fail(out.Verdict, out.Reason)
 		}
 		maps.Copy(j.usual, p.took)
+		j.allowed += allowance * *p.spent
 		maps.Copy(j.besides, p.errors)
 	}
 	return nil
@@ -480,8 +485,9 @@ func (j *judge) Parity(ctx context.Context, a Artifact) (Outcome, error) {
 }
 
 // A performance is what parity measured, by shape: how long a launch took, and the
-// largest error of each output on the declared data.
+// largest error of each output on the declared data; and what all launches took together.
 type performance struct {
+	spent  *time.Duration
 	took   map[string]time.Duration
 	errors map[string]map[string]float64
 }
@@ -491,7 +497,7 @@ type performance struct {
 func (j *judge) parity(ctx context.Context, a Artifact, baseline bool) (out Outcome, p performance, err error) {
 	check := "load"
 	err = j.twice(ctx, func(patience time.Duration) error {
-		out, p = Outcome{}, performance{map[string]time.Duration{}, map[string]map[string]float64{}}
+		out, p = Outcome{}, performance{new(time.Duration), map[string]time.Duration{}, map[string]map[string]float64{}}
 		return j.compareAll(ctx, a, baseline, patience, &out, p, &check)
 	})
 	if err != nil {
@@ -547,6 +553,9 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 			o, err := s.Compare(ctx, r)
 			if err != nil {
 				return err
+			}
+			if *p.spent += cmp.Or(o.Spent, o.Elapsed); !baseline && *p.spent > patience*j.allowed {
+				return &Fault{Hang: true, Reason: fmt.Sprintf("its launches took %s together until now, and all of them may take %s", (*p.spent).Round(time.Second), (patience * j.allowed).Round(time.Second))}
 			}
 			if o.NotCompared != "" {
 				note(Evidence{Check: *check, Outcome: NotRun, Detail: o.NotCompared})

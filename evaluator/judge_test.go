@@ -459,6 +459,39 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// A candidate none of whose launches takes too long may still take too long as a whole. On a
+// busy machine it gets more time, once.
+func TestAllowance(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		each, baseline time.Duration
+		say            string
+		verdict        Verdict
+		reason         string
+		compared       int
+	}{
+		{"honest", 500 * time.Millisecond, 0, "", Correct, "", 31},
+		{"sleeps", 4 * time.Second, 0, "", Timeout, "its launches took 24s together until now, and all of them may take 20s", 6},
+		{"on a busy machine", 2 * time.Second, 0, "others use 95% of the cores", Correct, "", 11 + 31},
+		{"sleeps on a busy machine", 4 * time.Second, 0, "others use 95% of the cores", Timeout, "took 1m24s together until now, and all of them may take 1m20s", 6 + 21},
+		{"beside a slow baseline", 4 * time.Second, 100 * time.Millisecond, "", Correct, "", 31},
+	} {
+		l := newLab()
+		l.weather.say = c.say
+		n := 0
+		l.actors["1"].compare = func(CompareRequest) (Observation, error) {
+			n++
+			return Observation{Outputs: []Output{right}, Elapsed: time.Millisecond, Spent: c.each}, nil
+		}
+		l.baseline[""].compare = func(CompareRequest) (Observation, error) {
+			return Observation{Outputs: []Output{right}, Elapsed: time.Millisecond, Spent: c.baseline}, nil
+		}
+		if r := judged(t, l, labPlan()); r.Verdict != c.verdict || !strings.Contains(r.Reason, c.reason) || n != c.compared {
+			t.Errorf("%s: %s after %d comparisons: %s", c.name, r.Verdict, n, r.Reason)
+		}
+	}
+}
+
 func TestUnsupported(t *testing.T) {
 	l := newLab()
 	a := l.actors["1"]

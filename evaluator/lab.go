@@ -228,8 +228,9 @@ type Observation struct {
 	Repeats string
 	// Threads is how many threads were running when the launches were over.
 	Threads int
-	// Elapsed is what one launch took; the shorter of two.
-	Elapsed time.Duration
+	// Elapsed is what one launch took; the shorter of two. Spent is what all of them took
+	// together, on a clock that the candidate cannot forge; zero if the lab measures only Elapsed.
+	Elapsed, Spent time.Duration
 }
 
 // An Inspection is what can be read from a binary without running it.

@@ -383,7 +383,7 @@ func (f judgment) next() string {
 	case evaluator.Launch:
 		return "the kernel crashed, or did what is refused to kernels: start processes, open files, change limits, leave threads behind"
 	case evaluator.Timeout:
-		return "the kernel hangs, or needs more than --timeout"
+		return "the kernel hangs, or needs more time than the line above allows"
 	case evaluator.Parity:
 		if im == nil {
 			return fmt.Sprintf("compare with the reference of the kernel %s, at the shape named above", f.Kernel)

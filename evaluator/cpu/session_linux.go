@@ -283,10 +283,12 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 // at is what was there when the kernel returned, and looks around.
 func (s *session) launch(o *evaluator.Observation, r evaluator.CompareRequest, junk int) (time.Duration, error) {
 	e, d := s.entries[0], s.at
+	begin := time.Now()
 	ans, err := e.p.ask(command{kind: commandRun, launches: []uint32{0}, junk: junk}, answerDone, s.h.limit(r.Limit))
 	if err != nil {
 		return 0, err
 	}
+	o.Spent += time.Since(begin)
 	if ans.Launches != 1 {
 		return 0, e.p.fail(false, otherLaunches)
 	}
