@@ -131,12 +131,20 @@ type Progress struct {
 	Verdicts  map[string]int `json:"verdicts"`
 	PerMinute float64        `json:"per_minute"`
 	ElapsedNS time.Duration  `json:"elapsed_ns"`
+	// Preparing is the longest step that is under way while the campaign is prepared.
+	Preparing *Preparation `json:"preparing,omitempty"`
 	// RemainingNS estimates the time until the budget ends the search; negative if
 	// unknown.
 	RemainingNS time.Duration    `json:"remaining_ns"`
 	Cost        float64          `json:"cost,omitempty"`
 	Workers     []Worker         `json:"workers"`
 	Usage       *evaluator.Usage `json:"usage,omitempty"`
+}
+
+// A Preparation is a step of the preparation of a campaign.
+type Preparation struct {
+	Step    string        `json:"step" doc:"What is being done: \"reference at shape 1024, on the CPU\"."`
+	SinceNS time.Duration `json:"since_ns"`
 }
 
 // A Worker is what one of a campaign's workers is doing.

@@ -143,7 +143,9 @@ func (j *judge) proveControls(ctx context.Context) error {
 	for _, c := range j.spec.Controls {
 		looked := false
 		for _, s := range shapes {
+			ctx, done := Preparing(ctx, "control %q at shape %s", controlName(c), s.Name)
 			outputs, err := j.lab.Control(ctx, c, s)
+			done()
 			if err != nil {
 				return err
 			}
@@ -208,7 +210,9 @@ func (j *judge) proveBaseline(ctx context.Context) error {
 	defer func() { j.allowed = max(j.allowed, leastAllowed) }()
 	var made []Artifact
 	for _, s := range j.shapes() {
+		ctx, done := Preparing(ctx, "compiling the baseline of shape %s", s.Name)
 		a, report, err := j.lab.Baseline(ctx, s)
+		done()
 		if err != nil {
 			return err
 		}
@@ -233,7 +237,9 @@ func (j *judge) proveBaseline(ctx context.Context) error {
 				a.Unsupported[s.Name] = "another baseline is for this shape"
 			}
 		}
-		out, p, err := j.parity(ctx, a, true)
+		parity, done := Preparing(ctx, "parity of the baseline")
+		out, p, err := j.parity(parity, a, true)
+		done()
 		if err == nil && out.Verdict == "" && a.Source.Implementation != nil {
 			out, err = j.sanitizeBaseline(ctx, a)
 		}
@@ -258,6 +264,8 @@ func (j *judge) sanitizeBaseline(ctx context.Context, a Artifact) (Outcome, erro
 	if j.lab.Recall(key) {
 		return Outcome{}, nil
 	}
+	ctx, done := Preparing(ctx, "sanitizing the baseline")
+	defer done()
 	out, err := j.sanitize(ctx, a, j.plan.Sanitize)
 	if err == nil && out.Verdict == "" {
 		j.lab.Remember(key)

@@ -2,6 +2,9 @@ package evaluator
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -10,6 +13,7 @@ type (
 	holdKey      struct{}
 	candidateKey struct{}
 	endKey       struct{}
+	prepareKey   struct{}
 )
 
 // A Candidate names a candidate of a campaign: the number of its proposal, and its ID.
@@ -43,6 +47,64 @@ func Enter(ctx context.Context, stage Stage) {
 	if enter, ok := ctx.Value(traceKey{}).(func(Stage)); ok {
 		enter(stage)
 	}
+}
+
+// A Preparation says what is being done for an evaluator that is being opened: making inputs,
+// the reference at one shape, sanitizing the baseline. The zero value works, and it is safe for
+// concurrent use.
+type Preparation struct {
+	mu    sync.Mutex
+	steps []*preparing // under way, the oldest first
+}
+
+// A preparing is a step of a preparation.
+type preparing struct {
+	of    *Preparation
+	in    *preparing // the step that it is a part of; nil for none
+	parts int        // of it, under way
+	what  string
+	begun time.Time
+}
+
+// WithPreparation returns a context under which backends and labs tell p what they do with the
+// methods that prepare: [Backend.Open], [Lab.Baseline], [Lab.Control]. Results never depend on it.
+func WithPreparation(ctx context.Context, p *Preparation) context.Context {
+	return context.WithValue(ctx, prepareKey{}, &preparing{of: p})
+}
+
+// Preparing reports that a step of a preparation begins, if somebody follows it, and returns the
+// context for its parts. Done ends the step.
+func Preparing(ctx context.Context, format string, args ...any) (_ context.Context, done func()) {
+	in, ok := ctx.Value(prepareKey{}).(*preparing)
+	if !ok {
+		return ctx, func() {}
+	}
+	p, s := in.of, &preparing{of: in.of, in: in, what: fmt.Sprintf(format, args...), begun: time.Now()}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in.parts++
+	p.steps = append(p.steps, s)
+	return context.WithValue(ctx, prepareKey{}, s), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if i := slices.Index(p.steps, s); i >= 0 {
+			p.steps = slices.Delete(p.steps, i, i+1)
+			in.parts--
+		}
+	}
+}
+
+// Now gives the step that has been under way for the longest time, of those without parts, and that time; ""
+// if there is none.
+func (p *Preparation) Now() (what string, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.steps {
+		if s.parts == 0 {
+			return s.what, time.Since(s.begun)
+		}
+	}
+	return "", 0
 }
 
 // WithHold returns a context under which an Evaluator calls hold before it times a

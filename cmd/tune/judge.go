@@ -126,7 +126,10 @@ func (a *app) judge(ctx context.Context, j judging) error {
 	if !a.v.GetBool("json") {
 		a.preparing(t.Job.Kernel)
 	}
+	ctx, prepared := a.followPreparation(ctx)
+	defer prepared()
 	found, err := t.Judge(ctx, func() {
+		prepared()
 		if !a.v.GetBool("json") {
 			fmt.Fprintf(a.out, "judging %s\n", plain(j.file.Path))
 		}

@@ -258,9 +258,12 @@ func (a *app) campaign(ctx context.Context, s *store.Store, t *evotune.Target) e
 			out.close()
 		}
 	}()
-	sum, err := t.Run(ctx, s, evotune.Options{
+	following, prepared := a.followPreparation(ctx)
+	defer prepared()
+	sum, err := t.Run(following, s, evotune.Options{
 		Workers: a.v.GetInt("workers"), Drain: sig.drain,
 		Ready: func(workers int, ev evaluator.Evaluator) {
+			prepared()
 			out = a.printer(workers, func() (evaluator.Usage, bool) { return evaluator.UsageOf(ev) })
 			sig.say = out.say
 			sig.begun.Store(true)
@@ -289,11 +292,6 @@ func (a *app) campaign(ctx context.Context, s *store.Store, t *evotune.Target) e
 		return storeError(err)
 	}
 	return a.nextSteps(c, t.Job, t.Definition(), sum, a.given("store"))
-}
-
-// preparing says what takes the first seconds.
-func (a *app) preparing(kernel string) {
-	fmt.Fprintf(a.out, "preparing %s: harness, reference, baseline, ceilings of this machine\n", kernel)
 }
 
 // printer chooses how events are shown: JSON lines, a live display in a

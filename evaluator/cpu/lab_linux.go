@@ -105,13 +105,16 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 	}
 	h.tool.lockIn(ctx, h.Paths())
 	h.tool.sharing.Look(ctx)
+	tools, done := evaluator.Preparing(ctx, "harness and sanitizers")
+	defer done()
 	clean := cleanFlavour()
-	if h.harness["clean"], err = h.tool.buildHarness(ctx, &clean, h.Scratch); err != nil {
+	if h.harness["clean"], err = h.tool.buildHarness(tools, &clean, h.Scratch); err != nil {
 		return nil, fmt.Errorf("%w: %s cannot build programs: %w: install the C library's headers (apt-get install libc6-dev)", ErrNoCompiler, h.tool.path, err)
 	}
-	if err := h.findTools(ctx); err != nil {
+	if err := h.findTools(tools); err != nil {
 		return nil, err
 	}
+	done()
 	py := python.Options{Interpreter: o.Python, Timeout: python.Patience * o.Timeout}
 	if h.python, err = python.New(ctx, base, q.spec, py); err != nil {
 		return nil, python.Blame(err, ErrReference, "kernel "+name)
@@ -290,7 +293,9 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 		}
 		shared, release, err := h.share(ctx)
 		if err == nil {
+			shared, done := evaluator.Preparing(shared, "inputs of shape %s", d.shape.Name)
 			err = h.makeInputs(shared, d)
+			done()
 			release()
 		}
 		if err != nil {

@@ -42,6 +42,8 @@ func (h *lab) buildReference(ctx context.Context) (*reference, error) {
 			"reference.c", "evotune_glue.c", "-lm", "-Wl,--no-undefined", "-Wl,--build-id=none",
 		},
 	}
+	ctx, done := evaluator.Preparing(ctx, "compiling the reference")
+	defer done()
 	out, err := h.tool.compile(ctx, c)
 	if err != nil {
 		var refused *labs.Refusal
@@ -104,6 +106,8 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 // process, and returns the outputs by contents and buffer. Declared contents are those on
 // which it has to be finite; twice proves that one in Python gives the same again.
 func (r *reference) compute(ctx context.Context, d *shapeData, contents [][][]float64, declared, twice bool) ([][][]float64, error) {
+	ctx, done := evaluator.Preparing(ctx, "reference at shape %s, on the CPU", d.shape.Name)
+	defer done()
 	if r.h.python != nil {
 		return r.ask(ctx, d, contents, declared, twice)
 	}

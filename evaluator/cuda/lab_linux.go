@@ -211,7 +211,9 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	if err := h.chooseBaseline(ctx); err != nil {
 		return nil, err
 	}
-	h.proveSanitizers(ctx)
+	tools, done := evaluator.Preparing(ctx, "trying the sanitizers")
+	h.proveSanitizers(tools)
+	done()
 	h.sharing().Look(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, err

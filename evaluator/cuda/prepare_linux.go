@@ -19,6 +19,8 @@ import (
 // buildHarness compiles what every worker loads: the harness's own kernels and
 // the reference.
 func (h *lab) buildHarness(ctx context.Context, d wire.Device) (err error) {
+	ctx, done := evaluator.Preparing(ctx, "compiling the harness and the reference")
+	defer done()
 	if err := h.buildTrialHarness(ctx, d); err != nil {
 		return err
 	}
@@ -157,6 +159,8 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 	defer remove(dir)
 	dump := filepath.Join(dir, "device")
 	var a wire.ReferenceAnswer
+	ctx, done := evaluator.Preparing(ctx, "reference at shape %s, on the GPU", d.shape.Name)
+	defer done()
 	err = g.parity.own(ctx, func(w *worker) error {
 		return w.call(ctx, h.options.Timeout+prepareTimeout, wire.Reference, wire.ReferenceRequest{Shape: d.wire, Seed: h.problem.seedOf(0), File: dump}, &a)
 	})

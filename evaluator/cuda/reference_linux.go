@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
@@ -45,6 +46,8 @@ func (h *lab) buildHostReference(ctx context.Context) (path string, err error) {
 	if cc == "" {
 		return "", nil
 	}
+	ctx, done := evaluator.Preparing(ctx, "compiling the reference for the CPU")
+	defer done()
 	var jail *process.Jail // nil locks it into nothing
 	if process.Landlock() > 0 {
 		jail = process.NewJail(process.CompilerFolders(ctx, h.Launcher, cc)...)
@@ -117,6 +120,8 @@ func referenceMain(spec *kernels.Problem) string {
 // doubles, within a time: the program, or Python. Twice proves that Python gives the same
 // again.
 func (h *lab) computeOnHost(ctx context.Context, program string, s wire.Shape, buffers [][]byte, timeout time.Duration, twice bool) ([]byte, error) {
+	ctx, done := evaluator.Preparing(ctx, "reference at shape %s, on the CPU", s.Name)
+	defer done()
 	if h.python != nil {
 		z := labs.Size{Dims: s.Dims, Elements: s.Elements, Scalars: s.Scalars}
 		out, err := h.python.Outputs(ctx, z, [][][]byte{buffers}, s.Inputs == "", twice)
@@ -186,6 +191,8 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 		}
 		defer remove(dir)
 		dump = filepath.Join(dir, "in")
+		ctx, done := evaluator.Preparing(ctx, "inputs of shape %s", s.Name)
+		defer done()
 		r := wire.ReferenceRequest{Shape: s, Seed: seed, File: dump, InputsOnly: true}
 		if err := w.call(ctx, prepareTimeout, wire.Reference, r, &wire.ReferenceAnswer{}); err != nil {
 			return "", fmt.Errorf("the inputs of shape %s: %w", s.Name, notOurs(err))

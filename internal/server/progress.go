@@ -21,6 +21,8 @@ type progress struct {
 	lastAt  time.Time
 	workers []api.Worker
 	since   []time.Time
+
+	preparation evaluator.Preparation
 }
 
 func (p *progress) ready(workers int, ev evaluator.Evaluator) {
@@ -82,6 +84,11 @@ func (p *progress) now(campaign string, state api.State) api.Progress {
 	for i, w := range p.workers {
 		w.SinceNS = time.Since(p.since[i])
 		out.Workers[i] = w
+	}
+	if state == api.Preparing {
+		if what, took := p.preparation.Now(); what != "" {
+			out.Preparing = &api.Preparation{Step: what, SinceNS: took}
+		}
 	}
 	out.Usage = p.used()
 	return out

@@ -602,7 +602,7 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 			q.enter(j, r, api.Finals)
 		}
 	}
-	return t.Run(ctx, q.s.store, o)
+	return t.Run(evaluator.WithPreparation(ctx, &r.progress.preparation), q.s.store, o)
 }
 
 // enter notes that a campaign is in another phase.

@@ -127,6 +127,13 @@ class Campaigns(Case):
 
 
 class Bars(unittest.TestCase):
+    def test_a_bar_tells_what_preparation_does(self) -> None:
+        p = Progress("silu", show=False)
+        p.event({"event": "state", "state": "preparing", "progress": {"preparing": {"step": "reference at shape T=8, on the CPU", "since_ns": 41e9}}})
+        self.assertRegex(p.text(), r"^silu: preparing \| reference at shape T=8, on the CPU: 4[12] s so far$")
+        p.event({"event": "started", "campaign": "silu-1"})
+        self.assertRegex(p.text(), r"^silu: searching \| 0 evaluated in \d+ s$")
+
     def test_a_bar_tells_what_is_known(self) -> None:
         p = Progress("silu", show=False)
         p.event({"event": "started", "campaign": "silu-1", "config": {"budget": {"evaluations": 4}}, "space_size": 12.0, "space_exact": True})

@@ -186,8 +186,12 @@ func (b *Base) LoadPeaks(ctx context.Context, c Ceilings) error {
 	}
 	if ok {
 		b.peaks = peaks
-	} else if err := b.measurePeaks(ctx); err != nil {
-		return err
+	} else {
+		ctx, done := evaluator.Preparing(ctx, "peak rates of the device")
+		defer done()
+		if err := b.measurePeaks(ctx); err != nil {
+			return err
+		}
 	}
 	b.Desc.Device.Peaks = maps.Clone(b.peaks)
 	return nil

@@ -1,6 +1,6 @@
 // One campaign, live.
 
-import { badge, cards, confidence, count, crumbs, duration, empty, facts, figure, h, interval, nothingFaster, probability, problem, ratio, reading, short, speedup, stateBadge, table, time, timeLeft, title, when } from "./dom.js";
+import { badge, cards, confidence, count, crumbs, duration, empty, facts, figure, h, interval, nothingFaster, preparing, probability, problem, ratio, reading, short, speedup, stateBadge, table, time, timeLeft, title, when } from "./dom.js";
 import { get, later, passing, stream } from "./api.js";
 import { bars, roofline, steps } from "./charts.js";
 import { actions, budgetFields } from "./actions.js";
@@ -42,7 +42,7 @@ export async function campaign({ el, signal, args: [id], on }) {
   function top() {
     const p = c.progress;
     const best = c.best ? h("a", { href: `#/candidates/${encodeURIComponent(c.best)}` }, speedup(c)) : "–";
-    parts.state.replaceChildren(h("p", { class: "headline" }, stateBadge(c.state), " ", c.state === "queued" ? `number ${c.position} in the queue` : "", c.reason ? ` ${c.reason}` : "", " ", h("span", { class: "soft" }, `${c.kernel} ${(c.shapes || []).join(" ")} on ${c.device || c.backend}`)));
+    parts.state.replaceChildren(h("p", { class: "headline" }, stateBadge(c.state), " ", c.state === "queued" ? `number ${c.position} in the queue` : "", c.reason ? ` ${c.reason}` : "", preparing(c), " ", h("span", { class: "soft" }, `${c.kernel} ${(c.shapes || []).join(" ")} on ${c.device || c.backend}`)));
     parts.cards.replaceChildren(cards([
       nothingFaster(c) ? [`nothing faster was found: ${count(p?.evaluated ?? c.evaluated)} genomes tried; nearest, in finals`, best] : [c.measured === "finals" ? "best against the baseline, in finals" : "best against the baseline", best],
       [tested() || "confidence", badge(confidence(c)), confidence(c).title],

@@ -1,6 +1,6 @@
 // All campaigns, live.
 
-import { age, badge, cellClass, confidence, count, empty, figure, h, nothingFaster, order, speedup, stateBadge, timeLeft, title, when } from "./dom.js";
+import { age, badge, cellClass, confidence, count, empty, figure, h, nothingFaster, order, preparing, speedup, stateBadge, timeLeft, title, when } from "./dom.js";
 import { later, whole } from "./api.js";
 import { mostCompared } from "./compare.js";
 
@@ -63,7 +63,7 @@ export async function campaigns({ el, signal, on, query, keep }) {
     return [
       ["", h("input", { type: "checkbox", "aria-label": `Compare ${c.id}`, onchange: (e) => choose(c.id, e.target.checked) })],
       ["Campaign", h("a", { href: `#/campaigns/${encodeURIComponent(c.id)}` }, c.id)],
-      ["State", [stateBadge(c.state), c.reason && c.state !== "finished" ? h("span", { class: "soft reason" }, c.reason) : null]],
+      ["State", [stateBadge(c.state), c.reason && c.state !== "finished" ? h("span", { class: "soft reason" }, c.reason) : null, preparing(c)]],
       ["Kernel", `${c.kernel} ${(c.shapes || []).join(" ")}`],
       ["Device", c.device || c.backend],
       ["Started", begun(c) ? [h("time", { title: when(new Date(begun(c))) }, `${age(Date.now() - begun(c))} ago`)] : "–"],

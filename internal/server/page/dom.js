@@ -109,6 +109,12 @@ export function timeLeft(c) {
   return c.progress.remaining_ns >= 0 ? duration(c.progress.remaining_ns) : "unknown";
 }
 
+// preparing says which step of a campaign's preparation is under way, and for how long.
+export function preparing(c) {
+  const p = c.state === "preparing" && c.progress?.preparing;
+  return p ? ` ${p.step}: ${duration(p.since_ns)} so far` : "";
+}
+
 // interval writes a finalist's speedup with its bounds.
 export const interval = (e) => `${ratio(e.speedup)}${e.lo > 0 ? ` (95%: ${ratio(e.lo)} to ${ratio(e.hi)})` : ""}`;
 

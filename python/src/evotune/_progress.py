@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 
 class Progress:
@@ -17,6 +17,7 @@ class Progress:
         self.budget: Dict[str, Any] = {}
         self.space = 0.0
         self.note = ""
+        self._step: Optional[Tuple[str, float]] = None  # of preparation, and when it began
         self._began: Optional[float] = None
         self._last = 0.0
         self._width = 0
@@ -32,6 +33,9 @@ class Progress:
             self.phase, self._began = "searching", time.monotonic()
             self.budget = e.get("config", {}).get("budget", {})
             self.space = e.get("space_size", 0.0) if e.get("space_exact") else 0.0
+        elif kind == "state":
+            step = (e.get("progress") or {}).get("preparing")
+            self._step = (step["step"], time.monotonic() - step["since_ns"] / 1e9) if step else None
         elif kind == "evaluated":
             self.evaluated += 1
             self.verdicts[e["verdict"]] = self.verdicts.get(e["verdict"], 0) + 1
@@ -78,6 +82,8 @@ class Progress:
     def text(self) -> str:
         """One line."""
         parts = [f"{self.kernel}: {self.note or self.phase}"]
+        if self._began is None and self._step is not None:
+            parts.append(f"{self._step[0]}: {time.monotonic() - self._step[1]:.0f} s so far")
         if self._began is not None:
             parts.append(f"{self.evaluated} evaluated in {self.elapsed:.0f} s")
         failed = {k: n for k, n in self.verdicts.items() if k != "correct"}
