@@ -117,6 +117,9 @@ func (h *lab) makeInputs(ctx context.Context, d *shapeData) error {
 			if q.roles[b] == roleOut {
 				continue
 			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			contents := make([]byte, d.layout.buffers[b].bytes)
 			if d.inputs[v][b] = contents; !q.made(b) {
 				q.data[b].fill(contents, q.dtypes[b], newStream(q.seed, v, b))

@@ -97,7 +97,7 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 		}
 	}
 	if key != "" {
-		r.h.Keep("references", key, packOutputs(out), nil)
+		r.h.KeepAnswer(key, packOutputs(out), nil)
 	}
 	return out, nil
 }

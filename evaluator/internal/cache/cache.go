@@ -217,6 +217,10 @@ func (c *Cache) Put(kind, key string, contents []byte, meta any) error {
 	return nil
 }
 
+// Fits says that an entry of n bytes leaves most of the room to others: it takes at most an
+// eighth of it.
+func (c *Cache) Fits(n int) bool { return c.limit <= 0 || int64(n) <= c.limit/8 }
+
 // grown counts new bytes and makes room when there are too many.
 func (c *Cache) grown(n int64) {
 	if c.limit <= 0 {

@@ -163,6 +163,14 @@ func (b *Base) Keep(kind, key string, contents []byte, meta any) {
 	_ = b.Cache.Put(kind, key, contents, meta)
 }
 
+// KeepAnswer keeps what a reference, or a function that makes inputs, has computed. What does not fit would drive out
+// what was compiled.
+func (b *Base) KeepAnswer(key string, contents []byte, meta any) {
+	if b.Cache.Fits(len(contents)) {
+		b.Keep("references", key, contents, meta)
+	}
+}
+
 // Ceilings say how the peaks of a device are measured.
 type Ceilings struct {
 	// Key names them in the cache. Needs are among them if they are complete.

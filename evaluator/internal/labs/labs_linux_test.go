@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/process"
 )
 
@@ -26,6 +28,26 @@ func newBase(t *testing.T, dir string) *Base {
 		}
 	})
 	return b
+}
+
+// Answers are kept unless one takes more than an eighth of the cache.
+func TestKeepAnswer(t *testing.T) {
+	b, err := New(t.Context(), evaluator.Plan{}, slog.New(slog.DiscardHandler), t.TempDir(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.End(nil, nil); err != nil {
+			t.Error(err)
+		}
+	}()
+	for n, kept := range map[int]bool{0: true, 1 << 17: true, 1<<17 + 1: false} {
+		key := cache.Key(strconv.Itoa(n))
+		b.KeepAnswer(key, make([]byte, n), nil)
+		if answer, ok := b.Cache.Get("references", key, nil); ok != kept || ok && len(answer) != n {
+			t.Errorf("%d bytes of a cache of 1 MiB: kept %v, %d bytes", n, ok, len(answer))
+		}
+	}
 }
 
 // A lab that ends waits for the calls under way, ends their contexts, and lets in none.

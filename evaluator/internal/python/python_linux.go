@@ -241,9 +241,7 @@ func (p *Program) inputs(ctx context.Context, z labs.Size, buffer int, seed uint
 		if raw, err = p.call(ctx, q); err != nil {
 			return nil, err
 		}
-		if len(raw) <= mostKept {
-			p.base.Keep("references", key, raw, nil)
-		}
+		p.base.KeepAnswer(key, raw, nil)
 	}
 	return p.elements(q, buffer, raw)
 }
@@ -278,9 +276,6 @@ func (p *Program) elements(q request, buffer int, raw []byte) ([]float64, error)
 	}
 	return list, nil
 }
-
-// mostKept bounds what is kept of inputs, in bytes.
-const mostKept = 64 << 20
 
 // request asks for a function, with the numbers of a shape.
 func (p *Program) request(function string, z labs.Size) (request, kernels.Shape) {
