@@ -230,14 +230,19 @@ func (d *document) build() {
 		if len(syntax.Highlight) > 0 {
 			at = min(at, int(p.Range(syntax.Highlight).Offset))
 		}
-		msg := strings.Replace(syntax.Message, "not eof", "but the file ends", 1)
-		if msg == "incomplete number" { // go-toml says this of anything that is not a value
-			msg = "this is no value: a string needs quotes"
-		}
-		d.fail(at, "%s", msg)
+		d.fail(at, "%s", TOMLFault(syntax.Message))
 	} else if err != nil {
 		d.fail(len(bytes.TrimRight(d.text, " \t\r\n")), "%s", strings.TrimPrefix(err.Error(), "toml: "))
 	}
+}
+
+// TOMLFault says in plain words what go-toml says of a text that is not TOML.
+func TOMLFault(msg string) string {
+	msg = strings.Replace(strings.TrimPrefix(msg, "toml: "), "not eof", "but the file ends", 1)
+	if msg == "incomplete number" { // of anything that is not a value
+		return "this is no value: a string needs quotes"
+	}
+	return msg
 }
 
 // A part is one name of a dotted key.

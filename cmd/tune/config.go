@@ -13,11 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/export"
+	"github.com/evotune/evotune/kernels"
 )
 
 // A setting is a key of the configuration. It can be given as the flag --key,
@@ -191,7 +193,15 @@ func (a *app) readConfig(r io.Reader, path string, known map[string]setting) err
 		_, _ = text.Discard(3)
 	}
 	if err := a.v.ReadConfig(text); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		var fault *toml.DecodeError
+		if errors.As(err, &fault) {
+			line, column := fault.Position()
+			return fmt.Errorf("%s:%d:%d: %s", path, line, column, kernels.TOMLFault(fault.Error()))
+		}
+		if inner := errors.Unwrap(err); inner != nil {
+			err = inner
+		}
+		return fmt.Errorf("%s: %s", path, kernels.TOMLFault(err.Error()))
 	}
 	a.config = path
 	return checkConfig(path, a.v.AllKeys(), known)

@@ -285,6 +285,20 @@ func TestConfigMark(t *testing.T) {
 	}
 }
 
+// TestConfigFault: what is no TOML is told in plain words, at its place.
+func TestConfigFault(t *testing.T) {
+	for text, want := range map[string]string{
+		"seed = 1\nstore =":     "config.toml:2:8: expected value, but the file ends",
+		"seed = 1\nstore = x\n": "config.toml:2:9: this is no value: a string needs quotes",
+		"seed = 1\nseed = 2\n":  "config.toml: key seed is already defined",
+	} {
+		a := &app{v: viper.New()}
+		if err := a.readConfig(strings.NewReader(text), "config.toml", knownSettings()); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // FuzzConfig reads arbitrary configuration files: none may crash tune, and what
 // is refused is refused in one line.
 func FuzzConfig(f *testing.F) {
