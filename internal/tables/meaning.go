@@ -29,6 +29,7 @@ type meaning struct {
 	least  sign
 	traps  []trap
 	filled bool // a number that is not zero
+	other  bool // a name that is no parameter
 }
 
 type sign int
@@ -71,9 +72,33 @@ func namesOf(params []Parameter) pyNames {
 	return names
 }
 
-// Conditions translates restrictions of Python over parameters. A configuration
-// satisfies one when Python takes its value for true. Where Python raises an exception
-// for a configuration that the others allow, there is no answer, and that is an error.
+// open adds the names that are not known: they stand for positive integers. It returns
+// whether there are any.
+func (names pyNames) open(n *pyNode) (added bool) {
+	bound := map[string]bool{} // by comprehensions
+	n.walk(func(n *pyNode) {
+		for _, l := range n.loops {
+			bound[l.name] = true
+		}
+	})
+	n.walk(func(n *pyNode) {
+		if n.op != "name" || bound[n.name] {
+			return
+		}
+		m, known := names[n.name]
+		if !known {
+			m = meaning{text: n.name, kind: genome.KindInt, least: positive, filled: true, other: true}
+			names[n.name] = m
+		}
+		added = added || m.other
+	})
+	return added
+}
+
+// Conditions translates restrictions of Python over parameters, and over other names,
+// which stand for positive integers. A configuration satisfies one when Python takes its
+// value for true. Where Python raises an exception for a configuration that the others
+// allow, there is no answer, and that is an error.
 func Conditions(params []Parameter, sources []string) ([]string, error) {
 	rules := make([]rule, len(sources))
 	for i, source := range sources {
@@ -82,11 +107,17 @@ func Conditions(params []Parameter, sources []string) ([]string, error) {
 			return nil, fmt.Errorf("the restriction %q: %w", oneLine(source), err)
 		}
 	}
-	return conditions(params, rules)
+	names := namesOf(params)
+	open := make([]bool, len(rules))
+	for i, r := range rules {
+		open[i] = names.open(r.tree)
+	}
+	return names.conditions(params, rules, open)
 }
 
-func conditions(params []Parameter, rules []rule) ([]string, error) {
-	names := namesOf(params)
+// conditions translates rules. Those that are open have names that are no parameters: they
+// exclude no configuration for sure.
+func (names pyNames) conditions(params []Parameter, rules []rule, open []bool) ([]string, error) {
 	out := make([]string, len(rules))
 	traps := make([][]trap, len(rules))
 	for i, r := range rules {
@@ -103,12 +134,17 @@ func conditions(params []Parameter, rules []rule) ([]string, error) {
 		for _, t := range traps[i] {
 			others := make([]genome.Constraint, len(out), len(out)+1)
 			for j, text := range out {
-				others[j].Expr = text
+				if others[j].Expr = text; open[j] {
+					others[j].Expr = "true"
+				}
 			}
 			others[i].Expr = t.when
 			s, err := genome.NewSpace(genes(params), others)
 			if errors.Is(err, genome.ErrEmpty) {
 				continue
+			}
+			if err != nil && open[i] {
+				return nil, fmt.Errorf("the restriction %q: %s may be where Python raises an exception: say what it gives there, as in \"... if ... else ...\"", oneLine(r.source), t.why)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("the restriction %q: %w", oneLine(r.source), err)
@@ -139,11 +175,7 @@ func Expression(params []Parameter, source string) (string, error) {
 		return "", err
 	}
 	names := namesOf(params)
-	n.walk(func(n *pyNode) {
-		if _, known := names[n.name]; n.op == "name" && !known {
-			names[n.name] = meaning{text: n.name, kind: genome.KindInt, least: positive, filled: true}
-		}
-	})
+	names.open(n)
 	m, err := names.value(n)
 	return m.text, err
 }

@@ -312,7 +312,7 @@ func (t *Table) whole() (bool, error) {
 
 // declared is the space of the parameters and the constraints, recorded or not.
 func (t *Table) declared() (*genome.Space, error) {
-	texts, err := conditions(t.params, t.rules)
+	texts, err := namesOf(t.params).conditions(t.params, t.rules, make([]bool, len(t.rules)))
 	if err != nil {
 		if _, cause := genome.NewSpace(genes(t.params), nil); cause != nil { // a parameter's name, for example
 			err = cause

@@ -268,7 +268,6 @@ func TestTranslate(t *testing.T) {
 		"a in b":                  `column 6: a list is needed here, such as [1, 2]`,
 		"a in [b for b in a]":     `column 18: a list is needed here`,
 		"(a":                      "column 3: the expression ends too early",
-		"bb > 1":                  "column 1: unknown name bb; did you mean b?",
 		"m + 1 > 2":               "column 1: a number is needed here",
 		"m < 1":                   "column 5: Python raises an exception where < compares different types",
 		"f & 1 == 1":              "column 3: & needs integers",
@@ -284,6 +283,13 @@ func TestTranslate(t *testing.T) {
 		if got, err := Conditions(params, []string{source}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.20q is %q, %v; want an error with %q", source, got, err, want)
 		}
+	}
+	// Names that are no parameters, as those of shapes and devices, are positive integers.
+	if got, err := Conditions(params, []string{"size_x == 96 and b <= threads", "(4 if a == 0 else a) and 8 % (a if a else 1) == 0"}); err != nil || got[0] != "((size_x == 96) and (b <= threads))" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := Conditions(params, []string{"8 % (size_x - b) == 0"}); err == nil || !strings.Contains(err.Error(), "division by zero may be where Python raises an exception") {
+		t.Errorf("%v", err)
 	}
 	for _, sources := range [][]string{{"a == 0 or 8 % a == 0"}, {"8 % a == 0", "a > 0"}, {"8 % a == 0 if a else True"}, {"a and 8 / a > 1"}} {
 		if _, err := Conditions(params, sources); err != nil {
