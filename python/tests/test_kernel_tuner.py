@@ -149,7 +149,7 @@ class Examples(Case):
         k = self.vector_add()
         self.assertEqual(k.lint(static=True), [])
         text = (k.folder / "kernel.toml").read_text()
-        for line in ('grid = ["ceil((n / ((block_size_x))))"]', 'block = ["block_size_x"]', 'oracle = "baseline"', 'dims = ["n"]', "genome = { block_size_x = 32 }"):
+        for line in ('grid = ["int(ceil((n / block_size_x)))"]', 'block = ["block_size_x"]', 'oracle = "baseline"', 'dims = ["n"]', "genome = { block_size_x = 32 }"):
             self.assertIn(line, text)
         self.assertIn("int i = blockIdx.x * block_size_x + threadIdx.x;", (k.folder / "kernel.cu.tmpl").read_text())
         a, b = np.random.default_rng(5).standard_normal((2, 777)).astype(np.float32)
