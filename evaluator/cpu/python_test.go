@@ -408,7 +408,7 @@ func TestPythonCostNightly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			small := inPython(t, scaleInPython, "[problem.reference]", "[problem.reference]\nlibrary = \""+library+"\"")
+			small := inPython(t, scaleInPython, `source = "reference.c"`, "python = \"reference.py\"\nlibrary = \""+library+"\"")
 			for _, d := range []*kernels.Definition{small, large.On("cpu")} {
 				spent := time.Duration(math.MaxInt64)
 				for try := 0; try < 3 && spent > time.Minute/20; try++ { // others on the machine only add to it
