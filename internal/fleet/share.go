@@ -17,8 +17,10 @@ import (
 // same. Without the coordinator a worker compiles, and that is all: nothing here is an error of a candidate.
 
 const (
-	// mostShelf is how long a worker waits for compiled code: compiling takes about as long.
-	mostShelf = 2 * time.Second
+	// mostShelf is how long a worker waits for compiled code: compiling takes about as long. What it hands
+	// over gets more time by its size: as much as a slow link or a busy coordinator needs for a megabyte.
+	mostShelf    = 2 * time.Second
+	mostShelfMiB = 10 * time.Second
 	// restShelf is how long it asks no more when nothing was answered.
 	restShelf = 30 * time.Second
 )
@@ -131,7 +133,7 @@ func (s *shelf) ask(ctx context.Context, verb Verb, body []byte) []byte {
 	if rests || link == nil {
 		return nil
 	}
-	asking, cancel := context.WithTimeout(ctx, mostShelf)
+	asking, cancel := context.WithTimeout(ctx, mostShelf+mostShelfMiB*time.Duration(len(body))/(1<<20))
 	defer cancel()
 	answer, err := link.Request(asking, verb, body)
 	var refused Refusal

@@ -114,6 +114,37 @@ func testMuteShelf(t *testing.T) {
 	}
 }
 
+// A slow link takes three seconds to hand over the largest entries.
+type slow struct{ fleet.Link }
+
+func (l slow) Request(ctx context.Context, verb fleet.Verb, body []byte) ([]byte, error) {
+	if verb == fleet.Keep {
+		select {
+		case <-time.After(3 * time.Second * time.Duration(len(body)) / share.MaxEntry):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return l.Link.Request(ctx, verb, body)
+}
+
+// TestSlowShelf: what takes long since it is large is handed over all the same.
+func TestSlowShelf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.NewFarm(t, fleettest.InMemory(), 20*time.Second, func(o *fleet.Options) { o.Shelf = newFolder(t) })
+		m := &fleettest.Machine{Bytes: share.MaxEntry - 1<<10}
+		f.Add("w", 1, func(context.Context) (fleet.Runner, error) { return fleettest.NewSimulated(t, m.Compile), nil }, func(l fleet.Link) fleet.Link { return slow{l} })
+		j := fleettest.Job(4, 4)
+		j.Finalists = -1
+		if done, err := f.Run(t.Context(), j, &fleettest.Log{}, 1); err != nil || !done.Complete {
+			t.Fatal(done, err)
+		}
+		if n, _, _ := m.Runs(); f.Hub().Traffic().Kept != int64(n) || n == 0 {
+			t.Errorf("%d were compiled, and %d handed over", n, f.Hub().Traffic().Kept)
+		}
+	})
+}
+
 // TestKeep: the coordinator takes whole entries under names that can be files, from workers that it
 // trusts, and nothing else; the first of a name stays.
 func TestKeep(t *testing.T) {
