@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 // TestPythonAgrees holds expressions written in Python against the evaluator that
@@ -225,6 +226,22 @@ func TestPythonsOwnAnswers(t *testing.T) {
 	}
 	if equal < 100 {
 		t.Errorf("only %d restrictions have Python's answers", equal)
+	}
+}
+
+// TestAnswersArePythonsLong: the answers that are stored are those that Python gives today.
+func TestAnswersArePythonsLong(t *testing.T) {
+	longtest.Long(t, "runs Python")
+	want, err := os.ReadFile("testdata/restrictions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := exec.Command("/usr/bin/python3", "-W", "ignore", "testdata/restrictions.py").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("Python answers otherwise: run testdata/restrictions.py and read the difference")
 	}
 }
 
