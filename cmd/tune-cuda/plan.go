@@ -6,7 +6,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 )
@@ -470,6 +472,11 @@ func doubleFLOPs(capability int) float64 {
 		return 2 * 128
 	}
 	return 0
+}
+
+// besideCUBLAS is where cublasLt is beside a cuBLAS in a folder of its own.
+func besideCUBLAS(file string) string {
+	return filepath.Join(filepath.Dir(file), strings.Replace(filepath.Base(file), "libcublas.", "libcublasLt.", 1))
 }
 
 // checkGEMM holds a problem against what cublas:gemm computes.

@@ -2,6 +2,7 @@ package main
 
 import (
 	encoding "encoding/binary"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -635,4 +636,27 @@ func TestReadMade(t *testing.T) {
 	if made, err := readInputs(s, plain, 0); len(slices.Concat(made...)) > 0 || err != nil {
 		t.Errorf("without such inputs it reads %v, %v", made, err)
 	}
+}
+
+func TestBesideCUBLAS(t *testing.T) {
+	for file, want := range map[string]string{
+		"/a/libcublas.so.12": "/a/libcublasLt.so.12", "libcublas.so": "libcublasLt.so", "/libcublas.d/libcublas.so": "/libcublas.d/libcublasLt.so",
+	} {
+		if got := besideCUBLAS(file); got != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
+	}
+}
+
+// made makes buffers out of types: inputs and, last, the output.
+func made(types ...string) []buffer {
+	var list []buffer
+	for i, d := range types {
+		b := buffer{Buffer: wire.Buffer{Name: fmt.Sprintf("x%d", i), DType: d, Role: "in"}, dtype: slices.Index(dtypes, d)}
+		if i == len(types)-1 {
+			b.Role = "out"
+		}
+		list = append(list, b)
+	}
+	return list
 }

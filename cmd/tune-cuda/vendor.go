@@ -76,6 +76,7 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/internal/cublaslt"
 )
 
 // A routine is a vendor's.
@@ -216,7 +217,7 @@ func blasResult(call string, status C.int) error {
 	if status == 0 {
 		return nil
 	}
-	name, known := blasStatus[int(status)]
+	name, known := cublaslt.Status[int(status)]
 	if !known {
 		name = "a status that is not known"
 	}

@@ -3,6 +3,7 @@
 package main
 
 /*
+#cgo CFLAGS: -I${SRCDIR}/../../internal/cublaslt
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdint.h>
@@ -129,42 +130,36 @@ import (
 	"gorgonia.org/cu"
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/internal/cublaslt"
 )
 
 // lt is a routine of cublasLt: a matmul, by the fastest of the algorithms that the library
 // proposes at every shape that is timed, and by the first that can be run at others.
 type lt struct {
-	matmul
+	cublaslt.Matmul
 	of        *problem
 	c         *C.struct_lt
 	workspace cu.DevicePtr
 	products  map[[4]int64]*ltProduct // by dimensions
 }
 
-// ltWorkspace is twice what the vendor recommends for its newest devices, for more
-// algorithms to choose from. It is fixed, so that products run within a graph.
-const ltWorkspace = 64 << 20
-
-// ltAlgorithms is how many algorithms are asked for.
-const ltAlgorithms = 64
-
 // An ltProduct is a product at one shape, ready to be run by an algorithm.
 type ltProduct struct {
 	c     *C.struct_lt_product
-	found []heuristic // what the library proposes, the one that it holds for the fastest first
-	now   heuristic   // that is run
-	tried int         // how many of found cannot be run, as far as that is known
+	found []cublaslt.Heuristic // what the library proposes, the one that it holds for the fastest first
+	now   cublaslt.Heuristic   // that is run
+	tried int                  // how many of found cannot be run, as far as that is known
 	// chosen says that now was chosen: nothing else is run then.
 	chosen bool
 }
 
 // loadMatmul opens cublasLt and prepares a routine of it.
 func (p *problem) loadMatmul(name string) (library, string, error) {
-	m, err := parseMatmul(name)
+	m, err := cublaslt.Parse(name)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := m.checkBuffers(p.buffers, p.scalars); err != nil {
+	if err := m.CheckBuffers(operandsOf(p.buffers), p.scalars); err != nil {
 		return nil, "", err
 	}
 	l := newLT(m, p)
@@ -173,7 +168,7 @@ func (p *problem) loadMatmul(name string) (library, string, error) {
 		return nil, "", err
 	}
 	if err = blasResult("cublasLtCreate", C.lt_create(l.c)); err == nil {
-		l.workspace, err = alloc(ltWorkspace)
+		l.workspace, err = alloc(cublaslt.Workspace)
 	}
 	if err != nil {
 		l.free()
@@ -182,15 +177,15 @@ func (p *problem) loadMatmul(name string) (library, string, error) {
 	return l, l.version(), nil
 }
 
-func newLT(m matmul, p *problem) *lt {
+func newLT(m cublaslt.Matmul, p *problem) *lt {
 	c := (*C.struct_lt)(C.calloc(1, C.size_t(unsafe.Sizeof(C.struct_lt{}))))
-	return &lt{matmul: m, of: p, c: c, products: map[[4]int64]*ltProduct{}}
+	return &lt{Matmul: m, of: p, c: c, products: map[[4]int64]*ltProduct{}}
 }
 
 // open tries the library that TUNE_CUDA_CUBLASLT names, or that beside the cuBLAS that
 // is named, or those of the usual names.
 func (l *lt) open() error {
-	names := []string{"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so"}
+	names := cublaslt.Names()
 	if own := os.Getenv("TUNE_CUDA_CUBLASLT"); own != "" {
 		names = []string{own}
 	} else if own := os.Getenv("TUNE_CUDA_CUBLAS"); own != "" {
@@ -216,7 +211,7 @@ func (l *lt) freeProduct(p *ltProduct) {
 }
 
 // at is where an operand is among the buffers, or -1.
-func (l *lt) at(operand string) int { return slices.Index(l.operands(), operand) }
+func (l *lt) at(operand string) int { return slices.Index(l.Operands(), operand) }
 
 func dimsKey(dims []int64) (k [4]int64) {
 	copy(k[:], dims)
@@ -225,7 +220,7 @@ func dimsKey(dims []int64) (k [4]int64) {
 
 // check holds a shape against what the routine takes, and prepares its product.
 func (l *lt) check(s wire.Shape) error {
-	made, err := l.product(s, l.of.buffers)
+	made, err := l.Product(s.Name, s.Dims, s.Elements, operandsOf(l.of.buffers))
 	if err != nil {
 		return err
 	}
@@ -242,7 +237,7 @@ func (l *lt) check(s wire.Shape) error {
 			l.freeProduct(p)
 		}
 		// Not a fault of a candidate's: no driver call has failed.
-		return fmt.Errorf("routine %s at shape %s, dimensions %v: %s", l.routine, s.Name, s.Dims, err.Error())
+		return fmt.Errorf("routine %s at shape %s, dimensions %v: %s", l.Routine, s.Name, s.Dims, err.Error())
 	}
 	l.products[key] = p
 	return nil
@@ -263,45 +258,49 @@ func (l *lt) descriptor(p *ltProduct, attribute C.int) func(unsafe.Pointer, C.si
 }
 
 // describe makes a product's descriptors.
-func (l *lt) describe(made product) (*ltProduct, error) {
+func (l *lt) describe(made cublaslt.Product) (*ltProduct, error) {
 	p := &ltProduct{c: (*C.struct_lt_product)(C.calloc(1, C.size_t(unsafe.Sizeof(C.struct_lt_product{}))))}
 	p.c.one, p.c.bias = 1, -1
-	if l.residual {
+	if l.Residual {
 		p.c.beta = 1
 	}
-	s := &ltSetter{err: blasResult("cublasLtMatmulDescCreate", C.lt_desc(l.c, p.c, C.int(l.compute()), C.int(ltTypes["f32"])))}
+	s := &ltSetter{err: blasResult("cublasLtMatmulDescCreate", C.lt_desc(l.c, p.c, C.int(l.Compute()), C.int(cublaslt.Types["f32"])))}
 	describe := func(what string, attribute C.int, value int32) {
 		setAttribute(s, "cublasLtMatmulDescSetAttribute("+what+")", value, l.descriptor(p, attribute))
 	}
-	describe("transposed A", ltDescTransA, transposed(made.transA))
-	describe("transposed B", ltDescTransB, transposed(made.transB))
-	describe("epilogue", ltDescEpilogue, int32(l.epilogue()))
-	if l.bias {
-		p.c.bias = ltDescBias
-		if dtype := l.of.buffers[l.at("bias")].DType; fp8(l.of.buffers[0].DType) { // else it is that of C
-			describe("type of the bias", ltDescBiasType, int32(ltTypes[dtype]))
+	describe("transposed A", cublaslt.DescTransA, transposed(made.TransA))
+	describe("transposed B", cublaslt.DescTransB, transposed(made.TransB))
+	describe("epilogue", cublaslt.DescEpilogue, int32(l.Epilogue()))
+	if l.Bias {
+		p.c.bias = cublaslt.DescBias
+		if dtype := l.of.buffers[l.at("bias")].DType; cublaslt.FP8(l.of.buffers[0].DType) { // else it is that of C
+			describe("type of the bias", cublaslt.DescBiasType, int32(cublaslt.Types[dtype]))
 		}
 		// The heuristic wants to know how the bias is aligned: like all memory here.
-		setAttribute(s, "cublasLtMatmulDescSetAttribute(bias)", uint64(l.workspace), l.descriptor(p, ltDescBias))
-		if made.biasStride > 0 {
-			setAttribute(s, "cublasLtMatmulDescSetAttribute(stride of the bias)", made.biasStride, l.descriptor(p, ltDescBiasStride))
+		setAttribute(s, "cublasLtMatmulDescSetAttribute(bias)", uint64(l.workspace), l.descriptor(p, cublaslt.DescBias))
+		if made.BiasStride > 0 {
+			setAttribute(s, "cublasLtMatmulDescSetAttribute(stride of the bias)", made.BiasStride, l.descriptor(p, cublaslt.DescBiasStride))
 		}
 	}
-	if l.fast {
-		setAttribute(s, "cublasLtMatmulDescSetAttribute(fast sums)", int8(1), l.descriptor(p, ltDescFast))
+	if l.Fast {
+		setAttribute(s, "cublasLtMatmulDescSetAttribute(fast sums)", int8(1), l.descriptor(p, cublaslt.DescFast))
 	}
 	for _, x := range []struct {
 		to      *unsafe.Pointer
-		of      layout
+		of      cublaslt.Layout
 		operand string
-	}{{&p.c.a, made.a, "B"}, {&p.c.b, made.b, "A"}, {&p.c.c, made.c, "C"}} {
-		dtype := C.int(ltTypes[l.of.buffers[l.at(x.operand)].DType])
+	}{{&p.c.a, made.A, "B"}, {&p.c.b, made.B, "A"}, {&p.c.c, made.C, "C"}} {
+		dtype := C.int(cublaslt.Types[l.of.buffers[l.at(x.operand)].DType])
 		if s.err == nil {
-			s.err = blasResult("cublasLtMatrixLayoutCreate", C.lt_layout(l.c, x.to, dtype, C.uint64_t(x.of.rows), C.uint64_t(x.of.cols), C.int64_t(x.of.ld)))
+			s.err = blasResult("cublasLtMatrixLayoutCreate", C.lt_layout(l.c, x.to, dtype, C.uint64_t(x.of.Rows), C.uint64_t(x.of.Cols), C.int64_t(x.of.LD)))
 		}
-		if made.batch > 1 {
-			setAttribute(s, "cublasLtMatrixLayoutSetAttribute(batch)", int32(made.batch), func(v unsafe.Pointer, n C.size_t) C.int { return C.lt_layout_set(l.c, *x.to, ltLayoutBatch, v, n) })
-			setAttribute(s, "cublasLtMatrixLayoutSetAttribute(stride)", x.of.stride, func(v unsafe.Pointer, n C.size_t) C.int { return C.lt_layout_set(l.c, *x.to, ltLayoutStride, v, n) })
+		if made.Batch > 1 {
+			setAttribute(s, "cublasLtMatrixLayoutSetAttribute(batch)", int32(made.Batch), func(v unsafe.Pointer, n C.size_t) C.int {
+				return C.lt_layout_set(l.c, *x.to, cublaslt.LayoutBatch, v, n)
+			})
+			setAttribute(s, "cublasLtMatrixLayoutSetAttribute(stride)", x.of.Stride, func(v unsafe.Pointer, n C.size_t) C.int {
+				return C.lt_layout_set(l.c, *x.to, cublaslt.LayoutStride, v, n)
+			})
 		}
 	}
 	if s.err == nil {
@@ -310,25 +309,25 @@ func (l *lt) describe(made product) (*ltProduct, error) {
 	prefer := func(attribute C.int) func(unsafe.Pointer, C.size_t) C.int {
 		return func(v unsafe.Pointer, n C.size_t) C.int { return C.lt_preference_set(l.c, p.c, attribute, v, n) }
 	}
-	setAttribute(s, "cublasLtMatmulPreferenceSetAttribute(workspace)", uint64(ltWorkspace), prefer(ltPreferWorkspace))
-	setAttribute(s, "cublasLtMatmulPreferenceSetAttribute(reduction)", uint32(ltReduceComputeType), prefer(ltPreferReduction))
+	setAttribute(s, "cublasLtMatmulPreferenceSetAttribute(workspace)", uint64(cublaslt.Workspace), prefer(cublaslt.PreferWorkspace))
+	setAttribute(s, "cublasLtMatmulPreferenceSetAttribute(reduction)", uint32(cublaslt.ReduceComputeType), prefer(cublaslt.PreferReduction))
 	return p, s.err
 }
 
 func transposed(t bool) int32 {
 	if t {
-		return ltT
+		return cublaslt.OpT
 	}
-	return ltN
+	return cublaslt.OpN
 }
 
 // ask has the library propose algorithms.
 func (l *lt) ask(p *ltProduct) error {
-	list := make([]heuristic, ltAlgorithms)
+	list := make([]cublaslt.Heuristic, cublaslt.Algorithms)
 	var n C.int
-	err := blasResult("cublasLtMatmulAlgoGetHeuristic", C.lt_heuristic(l.c, p.c, ltAlgorithms, unsafe.Pointer(&list[0]), &n))
+	err := blasResult("cublasLtMatmulAlgoGetHeuristic", C.lt_heuristic(l.c, p.c, cublaslt.Algorithms, unsafe.Pointer(&list[0]), &n))
 	for _, h := range list[:n] {
-		if h.state == ltSuccess && h.workspace <= ltWorkspace {
+		if h.State == cublaslt.Success && h.Workspace <= cublaslt.Workspace {
 			p.found = append(p.found, h)
 		}
 	}
@@ -358,17 +357,17 @@ func (l *lt) enqueue(s wire.Shape, arrays []cu.DevicePtr) error {
 }
 
 // run puts a product by an algorithm into the stream.
-func (l *lt) run(p *ltProduct, by *heuristic, arrays []cu.DevicePtr) error {
+func (l *lt) run(p *ltProduct, by *cublaslt.Heuristic, arrays []cu.DevicePtr) error {
 	out := arrays[len(arrays)-1]
 	bias, residual := cu.DevicePtr(0), out
-	if l.bias {
+	if l.Bias {
 		bias = arrays[l.at("bias")]
 	}
-	if l.residual {
+	if l.Residual {
 		residual = arrays[l.at("residual")]
 	}
-	return blasResult("cublasLtMatmul", C.lt_matmul(l.c, p.c, unsafe.Pointer(&by.algorithm), C.uint64_t(arrays[1]), C.uint64_t(arrays[0]), C.uint64_t(bias),
-		C.uint64_t(residual), C.uint64_t(out), C.uint64_t(l.workspace), ltWorkspace, streamHandle(l.of.stream)))
+	return blasResult("cublasLtMatmul", C.lt_matmul(l.c, p.c, unsafe.Pointer(&by.Algorithm), C.uint64_t(arrays[1]), C.uint64_t(arrays[0]), C.uint64_t(bias),
+		C.uint64_t(residual), C.uint64_t(out), C.uint64_t(l.workspace), cublaslt.Workspace, streamHandle(l.of.stream)))
 }
 
 // choose finds the fastest algorithm at the shape of a race, before anybody is timed
@@ -379,7 +378,7 @@ func (l *lt) choose(q *race) (string, error) {
 		return "", err
 	}
 	p := l.products[dimsKey(s.Dims)]
-	key := fmt.Sprint(l.routine, l.version(), l.of.buffers, s.Dims, s.Elements, q.r.Cold)
+	key := fmt.Sprint(l.Routine, l.version(), l.of.buffers, s.Dims, s.Elements, q.r.Cold)
 	chosen, known := l.of.chosen[key]
 	if !known {
 		var err error
@@ -403,24 +402,26 @@ func (l *lt) search(q *race, p *ltProduct) (choice, error) {
 	}
 	passed, r, err := q.fastest(ways)
 	if err != nil {
-		return choice{}, fmt.Errorf("routine %s at shape %s: the fastest of the %d algorithms that cublasLt %s proposes was not found: %w", l.routine, q.r.Shape.Name, len(ways), l.version(), err)
+		return choice{}, fmt.Errorf("routine %s at shape %s: the fastest of the %d algorithms that cublasLt %s proposes was not found: %w", l.Routine, q.r.Shape.Name, len(ways), l.version(), err)
 	}
 	best := p.found[r.best]
 	return choice{algorithm: best, said: saidOf("cublasLt "+l.version(), "algorithms", r, len(ways), passed, q.r.Cold, l.name(best))}, nil
 }
 
 // name says which algorithm it is, by the library's own numbers.
-func (l *lt) name(h heuristic) string {
-	var words []string
-	for _, a := range []struct {
-		what      string
-		attribute C.int
-		bytes     C.size_t
-	}{{"algorithm", ltConfigID, 4}, {"tile", ltConfigTile, 4}, {"stages", ltConfigStages, 4}, {"cluster", ltConfigCluster, 2}, {"split", ltConfigSplit, 4}} {
+func (l *lt) name(h cublaslt.Heuristic) string {
+	return cublaslt.ConfigOf(func(attribute, bytes int) (uint32, bool) {
 		var v uint32 // little-endian, so that two bytes of it will do
-		if C.lt_config(l.c, unsafe.Pointer(&h.algorithm), a.attribute, unsafe.Pointer(&v), a.bytes) == ltSuccess {
-			words = append(words, fmt.Sprintf("%s %d", a.what, v))
-		}
+		ok := C.lt_config(l.c, unsafe.Pointer(&h.Algorithm), C.int(attribute), unsafe.Pointer(&v), C.size_t(bytes)) == cublaslt.Success
+		return v, ok
+	}).String()
+}
+
+// operandsOf are buffers as a routine sees them.
+func operandsOf(buffers []buffer) []cublaslt.Buffer {
+	var list []cublaslt.Buffer
+	for _, b := range buffers {
+		list = append(list, cublaslt.Buffer{Name: b.Name, DType: b.DType, Role: b.Role})
 	}
-	return strings.Join(words, ", ")
+	return list
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/internal/cublaslt"
 )
 
 // TestDescribe: the library itself takes every attribute that the worker sets, by its
@@ -23,7 +24,7 @@ func TestDescribe(t *testing.T) {
 		{"matmul_nt_tf32", made("f32", "f32", "f32"), []int64{64, 32, 16}},
 		{"matmul_nt_bias_fast", made("e4m3", "e5m2", "bf16", "bf16"), []int64{64, 32, 16}},
 	} {
-		m, err := parseMatmul("cublasLt:" + c.name)
+		m, err := cublaslt.Parse("cublasLt:" + c.name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,10 +37,10 @@ func TestDescribe(t *testing.T) {
 			batch, d = d[0], d[1:]
 		}
 		s := wire.Shape{Name: "s", Dims: c.dims}
-		for _, o := range m.operands() {
+		for _, o := range m.Operands() {
 			s.Elements = append(s.Elements, batch*map[string]int64{"A": d[0] * d[2], "B": d[1] * d[2], "bias": d[1], "residual": d[0] * d[1], "C": d[0] * d[1]}[o])
 		}
-		made, err := m.product(s, c.buffers)
+		made, err := m.Product(s.Name, s.Dims, s.Elements, operandsOf(c.buffers))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +53,7 @@ func TestDescribe(t *testing.T) {
 		// A number that is not an attribute's is told of, so the check can fail.
 		wrong := &ltSetter{}
 		if p, err = l.describe(made); err == nil {
-			setAttribute(wrong, "wrong", int8(1), l.descriptor(p, ltDescTransA))
+			setAttribute(wrong, "wrong", int8(1), l.descriptor(p, cublaslt.DescTransA))
 			if wrong.err == nil || !strings.Contains(wrong.err.Error(), "INVALID_VALUE") {
 				t.Errorf("an attribute of the wrong size was taken: %v", wrong.err)
 			}

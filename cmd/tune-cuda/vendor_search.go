@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gorgonia.org/cu"
+
+	"github.com/evotune/evotune/internal/cublaslt"
 )
 
 // A way is one of those in which a vendor's routine can compute a shape.
@@ -18,7 +20,7 @@ type way struct {
 
 // A choice is the way that was found to be the fastest: an algorithm of cublasLt's, or the place among those of cuDNN.
 type choice struct {
-	algorithm heuristic
+	algorithm cublaslt.Heuristic
 	place     int
 	said      string
 }

@@ -1,7 +1,7 @@
-// The functions of cublasLt that the worker calls, by its documented interface:
+// The functions of cublasLt that are called, by its documented interface:
 // F(field, symbol, result, parameters). The library is opened at run time and
 // its header is not needed to build, so whoever includes this says what the
-// names of types stand for. A test compares all with the header, where it is.
+// names of types stand for.
 #define LT_FUNCTIONS(F) \
 	F(create, cublasLtCreate, LT_STATUS, (LT_HANDLE *)) \
 	F(destroy, cublasLtDestroy, LT_STATUS, (LT_HANDLE)) \
@@ -20,3 +20,11 @@
 	F(config, cublasLtMatmulAlgoConfigGetAttribute, LT_STATUS, (const LT_ALGORITHM *, LT_CONFIG_ATTRIBUTE, void *, size_t, size_t *)) \
 	F(matmul, cublasLtMatmul, LT_STATUS, (LT_HANDLE, LT_DESC, const void *, const void *, LT_LAYOUT, const void *, LT_LAYOUT, const void *, \
 	                                      const void *, LT_LAYOUT, void *, LT_LAYOUT, const LT_ALGORITHM *, void *, size_t, LT_STREAM))
+
+// What its search for algorithms gives of each.
+struct lt_result {
+	uint64_t algorithm[8], workspace;
+	int state;
+	float waves;
+	int reserved[4];
+};

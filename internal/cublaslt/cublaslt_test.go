@@ -1,4 +1,4 @@
-package main
+package cublaslt
 
 import (
 	"fmt"
@@ -11,26 +11,25 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/internal/longtest"
 )
 
 func TestParseMatmul(t *testing.T) {
-	for name, want := range map[string]matmul{
+	for name, want := range map[string]Matmul{
 		"matmul_nn":               {},
-		"matmul_nt":               {transB: true},
-		"matmul_tn_bias":          {transA: true, bias: true},
-		"matmul_tt_residual":      {transA: true, transB: true, residual: true},
-		"matmul_nt_bias_gelu":     {transB: true, bias: true, activation: "gelu"},
-		"matmul_nn_relu":          {activation: "relu"},
-		"matmul_nn_bias_residual": {bias: true, residual: true},
-		"matmul_nn_tf32":          {tf32: true},
+		"matmul_nt":               {TransB: true},
+		"matmul_tn_bias":          {TransA: true, Bias: true},
+		"matmul_tt_residual":      {TransA: true, TransB: true, Residual: true},
+		"matmul_nt_bias_gelu":     {TransB: true, Bias: true, Activation: "gelu"},
+		"matmul_nn_relu":          {Activation: "relu"},
+		"matmul_nn_bias_residual": {Bias: true, Residual: true},
+		"matmul_nn_tf32":          {TF32: true},
 		"matmul_nt_bias_gelu_fast": {
-			transB: true, bias: true, activation: "gelu", fast: true,
+			TransB: true, Bias: true, Activation: "gelu", Fast: true,
 		},
 	} {
-		want.routine = "cublasLt:" + name
-		if m, err := parseMatmul(want.routine); err != nil || m != want {
+		want.Routine = "cublasLt:" + name
+		if m, err := Parse(want.Routine); err != nil || m != want {
 			t.Errorf("%s: %+v, %v", name, m, err)
 		}
 	}
@@ -46,7 +45,7 @@ func TestParseMatmul(t *testing.T) {
 		"matmul_nt_gelu_residual": "before the activation",
 		"matmul_nt_tf32_fast":     "leave one out",
 	} {
-		_, err := parseMatmul("cublasLt:" + name)
+		_, err := Parse("cublasLt:" + name)
 		if err == nil || !strings.Contains(err.Error(), say) || !strings.HasPrefix(err.Error(), "routine cublasLt:"+name+": ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: want one line that says %q, got %v", name, say, err)
 		}
@@ -54,10 +53,10 @@ func TestParseMatmul(t *testing.T) {
 }
 
 // made makes buffers out of types: inputs and, last, the output.
-func made(types ...string) []buffer {
-	var list []buffer
+func made(types ...string) []Buffer {
+	var list []Buffer
 	for i, d := range types {
-		b := buffer{Buffer: wire.Buffer{Name: fmt.Sprintf("x%d", i), DType: d, Role: "in"}, dtype: slices.Index(dtypes, d)}
+		b := Buffer{Name: fmt.Sprintf("x%d", i), DType: d, Role: "in"}
 		if i == len(types)-1 {
 			b.Role = "out"
 		}
@@ -67,16 +66,16 @@ func made(types ...string) []buffer {
 }
 
 func TestMatmulBuffers(t *testing.T) {
-	check := func(name string, buffers []buffer, scalars ...string) error {
-		m, err := parseMatmul("cublasLt:" + name)
+	check := func(name string, buffers []Buffer, scalars ...string) error {
+		m, err := Parse("cublasLt:" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return m.checkBuffers(buffers, scalars)
+		return m.CheckBuffers(buffers, scalars)
 	}
 	for _, c := range []struct {
 		name    string
-		buffers []buffer
+		buffers []Buffer
 	}{
 		{"matmul_nn", made("f16", "f16", "f16")},
 		{"matmul_nn", made("bf16", "bf16", "f32")},
@@ -96,7 +95,7 @@ func TestMatmulBuffers(t *testing.T) {
 	inout[2].Role = "inout"
 	for _, c := range []struct {
 		name    string
-		buffers []buffer
+		buffers []Buffer
 		say     string
 	}{
 		{"matmul_nn", made("f16", "f16", "f16", "f16"), "wants the buffers A, B, C, in this order"},
@@ -125,7 +124,7 @@ func TestMatmulBuffers(t *testing.T) {
 }
 
 // inRows computes the definition by its own indices, batch by batch.
-func inRows(m matmul, dims []int64, a, b, bias, residual []float64, each bool) []float64 {
+func inRows(m Matmul, dims []int64, a, b, bias, residual []float64, each bool) []float64 {
 	batch := int64(1)
 	if len(dims) == 4 {
 		batch, dims = dims[0], dims[1:]
@@ -138,20 +137,20 @@ func inRows(m matmul, dims []int64, a, b, bias, residual []float64, each bool) [
 				sum := 0.0
 				for k := range K {
 					x, y := i*K+k, k*N+j
-					if m.transA {
+					if m.TransA {
 						x = k*M + i
 					}
-					if m.transB {
+					if m.TransB {
 						y = j*K + k
 					}
 					sum += a[l*M*K+x] * b[l*K*N+y]
 				}
-				if m.residual {
+				if m.Residual {
 					sum += residual[(l*M+i)*N+j]
 				}
-				if m.bias && each {
+				if m.Bias && each {
 					sum += bias[l*N+j]
-				} else if m.bias {
+				} else if m.Bias {
 					sum += bias[j]
 				}
 				out[(l*M+i)*N+j] = sum
@@ -162,31 +161,31 @@ func inRows(m matmul, dims []int64, a, b, bias, residual []float64, each bool) [
 }
 
 // inColumns does what cublasLt's documentation says of a product.
-func inColumns(m matmul, p product, first, second, bias, residual []float64) []float64 {
-	element := func(x []float64, of layout, trans bool, l, i, j int64) float64 {
+func inColumns(m Matmul, p Product, first, second, bias, residual []float64) []float64 {
+	element := func(x []float64, of Layout, trans bool, l, i, j int64) float64 {
 		if trans {
 			i, j = j, i
 		}
-		if i >= of.rows || j >= of.cols {
+		if i >= of.Rows || j >= of.Cols {
 			panic("outside of a matrix")
 		}
-		return x[l*of.stride+i+j*of.ld]
+		return x[l*of.Stride+i+j*of.LD]
 	}
-	out := make([]float64, p.batch*p.c.stride)
-	for l := range p.batch {
-		for i := range p.m {
-			for j := range p.n {
+	out := make([]float64, p.Batch*p.C.Stride)
+	for l := range p.Batch {
+		for i := range p.M {
+			for j := range p.N {
 				sum := 0.0
-				for k := range p.k {
-					sum += element(first, p.a, p.transA, l, i, k) * element(second, p.b, p.transB, l, k, j)
+				for k := range p.K {
+					sum += element(first, p.A, p.TransA, l, i, k) * element(second, p.B, p.TransB, l, k, j)
 				}
-				if m.residual {
-					sum += element(residual, p.c, false, l, i, j)
+				if m.Residual {
+					sum += element(residual, p.C, false, l, i, j)
 				}
-				if m.bias { // one for each of its rows
-					sum += bias[l*p.biasStride+i]
+				if m.Bias { // one for each of its rows
+					sum += bias[l*p.BiasStride+i]
 				}
-				out[l*p.c.stride+i+j*p.c.ld] = sum
+				out[l*p.C.Stride+i+j*p.C.LD] = sum
 			}
 		}
 	}
@@ -204,7 +203,7 @@ func TestProduct(t *testing.T) {
 	for _, name := range []string{"nn", "nt", "tn", "tt", "nn_bias", "nt_bias_residual", "tn_residual", "tt_bias"} {
 		for _, dims := range [][]int64{{3, 5, 2}, {1, 4, 6}, {7, 1, 3}, {4, 4, 4}, {3, 2, 5, 4}, {1, 3, 2, 2}, {2, 1, 1, 1}} {
 			for _, each := range []bool{false, true} {
-				m, err := parseMatmul("cublasLt:matmul_" + name)
+				m, err := Parse("cublasLt:matmul_" + name)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -216,19 +215,19 @@ func TestProduct(t *testing.T) {
 				if each {
 					vector *= batch
 				}
-				s := wire.Shape{Name: "s", Dims: dims, Elements: []int64{batch * d[0] * d[2], batch * d[2] * d[1]}}
-				a, b := numbers(s.Elements[0], 1), numbers(s.Elements[1], 2)
+				elements := []int64{batch * d[0] * d[2], batch * d[2] * d[1]}
+				a, b := numbers(elements[0], 1), numbers(elements[1], 2)
 				var bias, residual []float64
-				if m.bias {
-					s.Elements = append(s.Elements, vector)
+				if m.Bias {
+					elements = append(elements, vector)
 					bias = numbers(vector, 3)
 				}
-				if m.residual {
+				if m.Residual {
 					residual = numbers(batch*d[0]*d[1], 4)
-					s.Elements = append(s.Elements, int64(len(residual)))
+					elements = append(elements, int64(len(residual)))
 				}
-				s.Elements = append(s.Elements, batch*d[0]*d[1])
-				p, err := m.product(s, made(slices.Repeat([]string{"f16"}, len(s.Elements))...))
+				elements = append(elements, batch*d[0]*d[1])
+				p, err := m.Product("s", dims, elements, made(slices.Repeat([]string{"f16"}, len(elements))...))
 				if err != nil {
 					t.Error(err)
 					continue
@@ -249,7 +248,7 @@ func TestProduct(t *testing.T) {
 func TestProductRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name           string
-		buffers        []buffer
+		buffers        []Buffer
 		dims, elements []int64
 		say            string
 	}{
@@ -267,17 +266,17 @@ func TestProductRefuses(t *testing.T) {
 		{"nt", made("e4m3", "e4m3", "f16"), []int64{2, 8, 24}, []int64{48, 192, 16}, "K is 24"},
 		{"nt", made("e4m3", "e4m3", "f16"), []int64{2, 12, 32}, []int64{64, 384, 24}, "N of 8"},
 	} {
-		m, err := parseMatmul("cublasLt:matmul_" + c.name)
+		m, err := Parse("cublasLt:matmul_" + c.name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = m.product(wire.Shape{Name: "small", Dims: c.dims, Elements: c.elements}, c.buffers)
+		_, err = m.Product("small", c.dims, c.elements, c.buffers)
 		if err == nil || !strings.Contains(err.Error(), c.say) || !strings.Contains(err.Error(), "at shape small") {
 			t.Errorf("%s %v: want an error that says %q, got %v", c.name, c.dims, c.say, err)
 		}
 	}
-	m, _ := parseMatmul("cublasLt:matmul_nt")
-	if _, err := m.product(wire.Shape{Dims: []int64{3, 8, 32}, Elements: []int64{96, 256, 24}}, made("e4m3", "e4m3", "f16")); err != nil {
+	m, _ := Parse("cublasLt:matmul_nt")
+	if _, err := m.Product("", []int64{3, 8, 32}, []int64{96, 256, 24}, made("e4m3", "e4m3", "f16")); err != nil {
 		t.Errorf("fp8 with an odd M: %v", err)
 	}
 }
@@ -286,13 +285,31 @@ func TestEpilogue(t *testing.T) {
 	for name, want := range map[string]uint32{
 		"nn": 1, "nn_bias": 4, "nn_gelu": 32, "nn_bias_gelu": 36, "nn_relu": 2, "nn_bias_relu": 6, "nn_residual": 1,
 	} {
-		m, err := parseMatmul("cublasLt:matmul_" + name)
-		if err != nil || m.epilogue() != want || m.compute() != ltCompute32F {
-			t.Errorf("%s: epilogue %d, want %d, compute %d, %v", name, m.epilogue(), want, m.compute(), err)
+		m, err := Parse("cublasLt:matmul_" + name)
+		if err != nil || m.Epilogue() != want || m.Compute() != Compute32F {
+			t.Errorf("%s: epilogue %d, want %d, compute %d, %v", name, m.Epilogue(), want, m.Compute(), err)
 		}
 	}
-	if m, _ := parseMatmul("cublasLt:matmul_nn_tf32"); m.compute() != ltComputeTF32 {
-		t.Errorf("tf32 computes with %d", m.compute())
+	if m, _ := Parse("cublasLt:matmul_nn_tf32"); m.Compute() != ComputeTF32 {
+		t.Errorf("tf32 computes with %d", m.Compute())
+	}
+}
+
+// TestConfig: evidence names the fastest algorithm, and is read back.
+func TestConfig(t *testing.T) {
+	numbers := map[int]uint32{ConfigID: 66, ConfigTile: 20, ConfigStages: 36, ConfigSplit: 1}
+	c := ConfigOf(func(attribute, bytes int) (uint32, bool) { v, ok := numbers[attribute]; return v, ok }) // an older library knows no clusters
+	said := "cublasLt 12.9.1, best of 4 algorithms (of 9 proposed), without 1 that gave other results: " + c.String() + ", 5.5 us with a cold cache; the first that the library proposes takes 5.5 us"
+	if want := (Config{66, 20, 36, -1, 1}); c != want || c.String() != "algorithm 66, tile 20, stages 36, split 1" {
+		t.Errorf("%v, %s", c, c)
+	}
+	if got, ok := ParseConfig(said); !ok || got != c {
+		t.Errorf("%s is read as %v, %v", said, got, ok)
+	}
+	for _, other := range []string{"", "cuDNN 9.19.0, best of 4 plans: plan 3, 5 us with a warm cache", "cuBLAS 12.9.1"} {
+		if c, ok := ParseConfig(other); ok {
+			t.Errorf("%q is read as %v", other, c)
+		}
 	}
 }
 
@@ -308,7 +325,7 @@ func headers() []string {
 	return list
 }
 
-// TestHeaderLong compares every number, type and layout that the worker takes to be
+// TestHeaderLong compares every number, type and layout that are taken to be
 // cublasLt's with its header.
 func TestHeaderLong(t *testing.T) {
 	longtest.Long(t, "it needs CUDA's headers")
@@ -317,39 +334,41 @@ func TestHeaderLong(t *testing.T) {
 	if err != nil || len(folders) == 0 {
 		t.Fatal("there is no C compiler or no cublasLt.h: run scripts/setup-cuda-debian.sh")
 	}
-	here, err := os.Getwd()
-	if err != nil {
+	here := t.TempDir()
+	if err := os.WriteFile(filepath.Join(here, "lt.h"), []byte(Header()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var h heuristic
+	var h Heuristic
 	numbers := map[string]int{
-		"CUBLAS_STATUS_SUCCESS": ltSuccess, "CUBLAS_OP_N": ltN, "CUBLAS_OP_T": ltT,
-		"CUBLAS_COMPUTE_32F": ltCompute32F, "CUBLAS_COMPUTE_32F_FAST_TF32": ltComputeTF32,
-		"CUBLASLT_MATMUL_DESC_TRANSA": ltDescTransA, "CUBLASLT_MATMUL_DESC_TRANSB": ltDescTransB,
-		"CUBLASLT_MATMUL_DESC_EPILOGUE": ltDescEpilogue, "CUBLASLT_MATMUL_DESC_BIAS_POINTER": ltDescBias,
-		"CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE": ltDescBiasStride, "CUBLASLT_MATMUL_DESC_FAST_ACCUM": ltDescFast,
-		"CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE": ltDescBiasType,
-		"CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT":  ltLayoutBatch, "CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET": ltLayoutStride,
-		"CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES":   ltPreferWorkspace,
-		"CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK": ltPreferReduction,
-		"CUBLASLT_REDUCTION_SCHEME_NONE":             0, "CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE": ltReduceComputeType,
-		"CUBLASLT_EPILOGUE_DEFAULT": ltEpilogueNone, "CUBLASLT_EPILOGUE_BIAS": ltEpilogueBias,
-		"CUBLASLT_EPILOGUE_GELU": ltEpilogueGELU, "CUBLASLT_EPILOGUE_GELU_BIAS": ltEpilogueGELU | ltEpilogueBias,
-		"CUBLASLT_EPILOGUE_RELU": ltEpilogueReLU, "CUBLASLT_EPILOGUE_RELU_BIAS": ltEpilogueReLU | ltEpilogueBias,
-		"CUBLASLT_ALGO_CONFIG_ID": ltConfigID, "CUBLASLT_ALGO_CONFIG_TILE_ID": ltConfigTile,
-		"CUBLASLT_ALGO_CONFIG_SPLITK_NUM": ltConfigSplit, "CUBLASLT_ALGO_CONFIG_STAGES_ID": ltConfigStages,
-		"CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID": ltConfigCluster,
-		"CUDA_R_32F":                            ltTypes["f32"], "CUDA_R_16F": ltTypes["f16"], "CUDA_R_16BF": ltTypes["bf16"],
-		"CUDA_R_8F_E4M3": ltTypes["e4m3"], "CUDA_R_8F_E5M2": ltTypes["e5m2"],
+		"CUBLAS_STATUS_SUCCESS": Success, "CUBLAS_OP_N": OpN, "CUBLAS_OP_T": OpT,
+		"CUBLAS_COMPUTE_32F": Compute32F, "CUBLAS_COMPUTE_32F_FAST_TF32": ComputeTF32,
+		"CUBLASLT_MATMUL_DESC_TRANSA": DescTransA, "CUBLASLT_MATMUL_DESC_TRANSB": DescTransB,
+		"CUBLASLT_MATMUL_DESC_EPILOGUE": DescEpilogue, "CUBLASLT_MATMUL_DESC_BIAS_POINTER": DescBias,
+		"CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE": DescBiasStride, "CUBLASLT_MATMUL_DESC_FAST_ACCUM": DescFast,
+		"CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE": DescBiasType,
+		"CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT":  LayoutBatch, "CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET": LayoutStride,
+		"CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES":   PreferWorkspace,
+		"CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK": PreferReduction,
+		"CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES": PreferAlignmentA, "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES": PreferAlignmentA + 1,
+		"CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES": PreferAlignmentA + 2, "CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES": PreferAlignmentA + 3,
+		"CUBLASLT_REDUCTION_SCHEME_NONE": 0, "CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE": ReduceComputeType,
+		"CUBLASLT_EPILOGUE_DEFAULT": EpilogueNone, "CUBLASLT_EPILOGUE_BIAS": EpilogueBias,
+		"CUBLASLT_EPILOGUE_GELU": EpilogueGELU, "CUBLASLT_EPILOGUE_GELU_BIAS": EpilogueGELU | EpilogueBias,
+		"CUBLASLT_EPILOGUE_RELU": EpilogueReLU, "CUBLASLT_EPILOGUE_RELU_BIAS": EpilogueReLU | EpilogueBias,
+		"CUBLASLT_ALGO_CONFIG_ID": ConfigID, "CUBLASLT_ALGO_CONFIG_TILE_ID": ConfigTile,
+		"CUBLASLT_ALGO_CONFIG_SPLITK_NUM": ConfigSplit, "CUBLASLT_ALGO_CONFIG_STAGES_ID": ConfigStages,
+		"CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID": ConfigCluster,
+		"CUDA_R_32F":                            Types["f32"], "CUDA_R_16F": Types["f16"], "CUDA_R_16BF": Types["bf16"],
+		"CUDA_R_8F_E4M3": Types["e4m3"], "CUDA_R_8F_E5M2": Types["e5m2"],
 		"sizeof(cublasLtMatmulHeuristicResult_t)":                  int(unsafe.Sizeof(h)),
-		"sizeof(cublasLtMatmulAlgo_t)":                             int(unsafe.Sizeof(h.algorithm)),
-		"offsetof(cublasLtMatmulHeuristicResult_t, algo)":          int(unsafe.Offsetof(h.algorithm)),
-		"offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize)": int(unsafe.Offsetof(h.workspace)),
-		"offsetof(cublasLtMatmulHeuristicResult_t, state)":         int(unsafe.Offsetof(h.state)),
-		"offsetof(cublasLtMatmulHeuristicResult_t, wavesCount)":    int(unsafe.Offsetof(h.waves)),
+		"sizeof(cublasLtMatmulAlgo_t)":                             int(unsafe.Sizeof(h.Algorithm)),
+		"offsetof(cublasLtMatmulHeuristicResult_t, algo)":          int(unsafe.Offsetof(h.Algorithm)),
+		"offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize)": int(unsafe.Offsetof(h.Workspace)),
+		"offsetof(cublasLtMatmulHeuristicResult_t, state)":         int(unsafe.Offsetof(h.State)),
+		"offsetof(cublasLtMatmulHeuristicResult_t, wavesCount)":    int(unsafe.Offsetof(h.Waves)),
 		"offsetof(cublasLtMatmulHeuristicResult_t, reserved)":      int(unsafe.Sizeof(h)) - 16,
 	}
-	for value, name := range blasStatus {
+	for value, name := range Status {
 		numbers[name] = value
 	}
 	var source strings.Builder
@@ -377,6 +396,9 @@ LT_FUNCTIONS(SAME)
 _Static_assert(sizeof(LT_STATUS) == sizeof(int) && sizeof(LT_COMPUTE) == sizeof(int) && sizeof(LT_TYPE) == sizeof(int) &&
 	sizeof(LT_DESC_ATTRIBUTE) == sizeof(int) && sizeof(LT_LAYOUT_ATTRIBUTE) == sizeof(int) &&
 	sizeof(LT_PREFERENCE_ATTRIBUTE) == sizeof(int) && sizeof(LT_CONFIG_ATTRIBUTE) == sizeof(int), "an enum is no int");
+_Static_assert(sizeof(struct lt_result) == sizeof(cublasLtMatmulHeuristicResult_t) &&
+	offsetof(struct lt_result, workspace) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) &&
+	offsetof(struct lt_result, state) == offsetof(cublasLtMatmulHeuristicResult_t, state), "struct lt_result");
 `)
 	for name, value := range numbers {
 		fmt.Fprintf(&source, "_Static_assert((long)(%s) == %d, \"%s\");\n", name, value, name)
@@ -392,44 +414,5 @@ _Static_assert(sizeof(LT_STATUS) == sizeof(int) && sizeof(LT_COMPUTE) == sizeof(
 				t.Errorf("%v\n%.4000s", err, out)
 			}
 		})
-	}
-}
-
-func TestSaid(t *testing.T) {
-	for _, c := range []struct {
-		r                standing
-		proposed, passed int
-		cold             bool
-		want             string
-	}{
-		{
-			standing{best: 3, ns: 179.24e3, first: 188.02e3, tried: 17},
-			17, 0, false,
-			"cublasLt 12.9.1, best of 17 algorithms: algorithm 66, tile 20, 179.2 us with a warm cache; the first that the library proposes takes 188 us",
-		},
-		{
-			standing{ns: 5.5e3, first: 5.5e3, tried: 4, wrong: 1},
-			9, 0, true,
-			"cublasLt 12.9.1, best of 4 algorithms (of 9 proposed), without 1 that gave other results: algorithm 66, tile 20, 5.5 us with a cold cache; the first that the library proposes takes 5.5 us",
-		},
-		{
-			standing{best: 1, ns: 5e3, first: 6e3, tried: 7},
-			9, 2, false,
-			"cublasLt 12.9.1, best of 7 algorithms (of 9 proposed): algorithm 66, tile 20, 5 us with a warm cache; the first of them that can be run takes 6 us",
-		},
-	} {
-		if got := saidOf("cublasLt 12.9.1", "algorithms", c.r, c.proposed, c.passed, c.cold, "algorithm 66, tile 20"); got != c.want {
-			t.Errorf("%s\nwant %s", got, c.want)
-		}
-	}
-}
-
-func TestBesideCUBLAS(t *testing.T) {
-	for file, want := range map[string]string{
-		"/a/libcublas.so.12": "/a/libcublasLt.so.12", "libcublas.so": "libcublasLt.so", "/libcublas.d/libcublas.so": "/libcublas.d/libcublasLt.so",
-	} {
-		if got := besideCUBLAS(file); got != want {
-			t.Errorf("%s: %s, want %s", file, got, want)
-		}
 	}
 }
