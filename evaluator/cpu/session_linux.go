@@ -423,7 +423,7 @@ func (s *session) prepare(r evaluator.SampleRequest) (err error) {
 	}
 	s.at = nil
 	if s.pool == "" {
-		if s.pool = r.Pool; !strings.HasPrefix(s.pool, drawnAs) {
+		if s.pool = r.Pool; !strings.HasPrefix(s.pool, drawnAs()) {
 			s.pool = newPool()
 		}
 		s.state.draw(s.pool)

@@ -5,6 +5,7 @@ package cpu
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"slices"
@@ -708,8 +709,21 @@ func TestOutlast(t *testing.T) {
 	}
 }
 
+// bothWays tests what draws numbers, in vectors where the processor can and one by one.
+func bothWays(t *testing.T, test func(t *testing.T)) {
+	can := drawsWide
+	defer func() { drawsWide = can }()
+	for _, drawsWide = range []bool{false, true} {
+		if can || !drawsWide {
+			t.Run(fmt.Sprintf("wide=%t", drawsWide), test)
+		}
+	}
+}
+
 // Timed contents have the distribution that is declared, to its ends, and no few values.
-func TestQuick(t *testing.T) {
+func TestQuick(t *testing.T) { bothWays(t, testQuick) }
+
+func testQuick(t *testing.T) {
 	for _, c := range []struct {
 		d      distribution
 		dtype  dtype
@@ -772,6 +786,73 @@ func TestQuick(t *testing.T) {
 		// 6.3 in 10^5 are beyond four deviations, 15.9% below one.
 		if c.d.kind == "normal" && (far < 4 || far > 40 || math.Abs(float64(low)/n-0.1587) > 0.02) {
 			t.Errorf("%v of %v: %d of %d far out, %d low", c.dtype, c.d, far, n, low)
+		}
+	}
+}
+
+// What is drawn in vectors is what the secret says, to the last element and no further.
+func TestDrawWide(t *testing.T) {
+	if !drawsWide {
+		t.Skip("this processor draws one by one")
+	}
+	defer func() { drawsWide = true }()
+	const n = 100
+	for _, d := range []distribution{{"uniform", -1, 1}, {"uniform", 0, 0.1}, {"uniform", 1, math.Nextafter(1, 2)}, {"normal", 0, 1}, {"normal", -5, 1e-3}} {
+		for size := range n {
+			from := newSecret(uint64(size), 1)
+			out, want := make([]float32, n), make([]float32, n)
+			drawsWide = true
+			after := d.singles(out[:size], from)
+			drawsWide = false
+			if d.kind == "uniform" {
+				d.singles(want[:size+size%2], from) // which begins with the last one of an odd number
+				clear(want[size:])
+			} else {
+				normals(want[:size], d, from)
+			}
+			for i := range out {
+				// An error of the radius, of the angle, and that of the rounding.
+				if off := math.Abs(float64(out[i] - want[i])); off > 0 && (d.kind == "uniform" || !(off < 1e-5*d.b+1e-7*math.Abs(d.a))) {
+					t.Fatalf("%v, %d elements: element %d is %v, want %v", d, size, i, out[i], want[i])
+				}
+			}
+			for range (size + 15) / 16 * 8 {
+				from.next()
+			}
+			if after != from && d.kind == "normal" {
+				t.Fatalf("%v, %d elements: the numbers go on at %v, want %v", d, size, after, from)
+			}
+		}
+	}
+}
+
+// normals is what drawNormals computes, in double precision.
+func normals(out []float32, d distribution, from secret) {
+	var radius, angle [8]uint32
+	for at := 0; at < len(out); at += 16 {
+		for _, lanes := range [][]uint32{radius[:], angle[:]} {
+			for i := 0; i < len(lanes); i += 2 {
+				z := from.next()
+				lanes[i], lanes[i+1] = uint32(z), uint32(z>>32)
+			}
+		}
+		for i := range radius {
+			r := d.b * math.Sqrt(-2*math.Log(float64(radius[i]>>1|1)*0x1p-31))
+			s, c := math.Sincos(math.Pi / 4 * 0x1p-31 * float64(int32(angle[i]<<2)))
+			if angle[i]>>31 == 1 {
+				s, c = c, s
+			}
+			if radius[i]&1 == 1 {
+				s = -s
+			}
+			if angle[i]>>30&1 == 1 {
+				c = -c
+			}
+			for k, x := range []float64{s, c} {
+				if to := at + i + 8*k; to < len(out) {
+					out[to] = float32(d.a + r*x)
+				}
+			}
 		}
 	}
 }
@@ -892,7 +973,7 @@ func TestPools(t *testing.T) {
 	a := b.build("nothing", 1)
 	seen := map[string]bool{}
 	var before []uint64
-	for _, pool := range []string{"", "", drawnAs + "asked for", "of an older version"} {
+	for _, pool := range []string{"", "", drawnAs() + "asked for", "of an older version"} {
 		s := b.open(evaluator.ForTiming, a)
 		r := b.request(2, false)
 		r.Pool = pool
@@ -900,7 +981,7 @@ func TestPools(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seen[got.Pool] || len(got.Pool) < 9 || strings.HasPrefix(pool, drawnAs) != (got.Pool == pool) {
+		if seen[got.Pool] || len(got.Pool) < 9 || strings.HasPrefix(pool, drawnAs()) != (got.Pool == pool) {
 			t.Errorf("asked for pool %q, got %q after %v", pool, got.Pool, seen)
 		}
 		seen[got.Pool] = true

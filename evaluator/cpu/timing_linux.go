@@ -147,12 +147,17 @@ func newTimingState(h *lab, shapes []*shapeData) (*timingState, error) {
 	return t, nil
 }
 
-// drawnAs begins the names of pools whose contents are drawn as they are now. A pool of an older version
-// would have other contents here under its name.
-const drawnAs = "2-"
+// drawnAs begins the names of pools whose contents are drawn as they are here and now. A pool of an older version, or of
+// a processor that draws in another way, would have other contents here under its name.
+func drawnAs() string {
+	if drawsWide {
+		return "3-"
+	}
+	return "2-"
+}
 
 // newPool draws the seed of a pool of contents, which nobody can foresee.
-func newPool() string { return drawnAs + crypto.Text() }
+func newPool() string { return drawnAs() + crypto.Text() }
 
 // draw has all contents come from a pool from now on, from its beginning. Whoever
 // sees contents learns nothing of those that follow: the generator is a cryptographic
