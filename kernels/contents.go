@@ -415,6 +415,17 @@ func (f *filling) declared(row []float64, rng *rand.Rand) {
 	}
 }
 
+// Declared draws n elements of the buffer as its data declare them, rounded to its type, from a seed. It does not make
+// data that are made for the whole buffer; see [Data.Made].
+func (b Buffer) Declared(n int64, seed uint64) []float64 {
+	out := make([]float64, n)
+	(&filling{b: b}).declared(out, rand.New(rand.NewPCG(seed, 3)))
+	for i, x := range out {
+		out[i] = b.DType.Round(x)
+	}
+	return out
+}
+
 // Further lists the edge-case contents that the problem's domains allow. There are none
 // if every input has only one value.
 func (p *Problem) Further() []Further {

@@ -112,7 +112,7 @@ func TestGivenDefaults(t *testing.T) {
 	for _, f := range d.Taken {
 		said = append(said, f.Msg)
 	}
-	for _, want := range []string{"no operations", "bytes = ", "normal(0,1)", "f32 = 1e-5", "the first valid values", "for the sanitizers", "-O3"} {
+	for _, want := range []string{"no operations", "bytes = ", "data = \"normal(0,1)\": what x is filled with", "f32 = 1e-5", "the first valid values", "for the sanitizers", "-O3"} {
 		if !strings.Contains(strings.Join(said, "\n"), want) {
 			t.Errorf("the draft does not say %q:\n%s", want, strings.Join(said, "\n"))
 		}

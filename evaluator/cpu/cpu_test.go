@@ -375,6 +375,13 @@ func TestOpenRefuses(t *testing.T) {
 			want: ErrReference, text: "SIGSEGV",
 		},
 		{
+			name: "a reference that cannot compute the shape for the sanitizers",
+			kernel: func(t *testing.T) evaluator.Plan {
+				return planOf(changed(t, "reference.c", "y[i] = factor", "N == 67 ? *(volatile int *)8 = 0 : 0, y[i] = factor"))
+			},
+			want: ErrReference, text: `; if it cannot compute N = 67, set other dims in kernel.toml, [[problem.shape]] with name = "small" and use = "sanitize"`,
+		},
+		{
 			name: "a reference that leaves the last element",
 			kernel: func(t *testing.T) evaluator.Plan {
 				return planOf(changed(t, "reference.c", "i < N", "i < N - 1"))

@@ -19,10 +19,9 @@ import (
 const trialSource = "void evotune_call(const long *d, void *const *b, const double *s)\n" +
 	"{ (void)d, (void)s; *(volatile float *)b[0] = 1; }\n"
 
-// findTools looks for every tool of the stages and proves that it works: a
-// sanitizer whose library is missing, or that this kernel does not let start,
-// must not pass for one that finds nothing.
-func (h *lab) findTools(ctx context.Context) error {
+// findTools looks for the tools of the stages before the sanitizers, and proves that the
+// harness works and whether system calls are filtered in it.
+func (h *lab) findTools(ctx context.Context) (sandboxed bool, err error) {
 	h.Found(evaluator.Tool{Name: "compiler", Path: h.tool.path, Version: h.tool.version})
 
 	t := evaluator.Tool{Name: "objdump", Path: labs.Find("objdump")}
@@ -36,10 +35,10 @@ func (h *lab) findTools(ctx context.Context) error {
 
 	clean := cleanFlavour()
 	box := evaluator.Tool{Name: "seccomp"}
-	sandboxed, err := h.try(ctx, &clean)
+	sandboxed, err = h.try(ctx, &clean)
 	switch {
 	case err != nil:
-		return fmt.Errorf("the harness does not work on this machine: %w", err)
+		return false, fmt.Errorf("the harness does not work on this machine: %w", err)
 	case !h.sandbox:
 		box.Missing = "switched off: candidates may start processes and open files; what they leave running is killed"
 	case !sandboxed:
@@ -56,7 +55,13 @@ func (h *lab) findTools(ctx context.Context) error {
 		locked.Version = fmt.Sprintf("version %d", programs.Landlock())
 	}
 	h.Found(locked)
+	return sandboxed, nil
+}
 
+// findSanitizers looks for the sanitizers and proves that each works: one whose library is
+// missing, or that this kernel does not let start, must not pass for one that finds nothing.
+// Where the harness is sandboxed, it must be so in them too.
+func (h *lab) findSanitizers(ctx context.Context, sandboxed bool) error {
 	valgrind := labs.Find("valgrind")
 	memcheck := memcheckFlavour(valgrind)
 	candidates := []struct {
@@ -190,7 +195,11 @@ func (b *Backend) doctor(ctx context.Context) []evaluator.Tool {
 		if h.harness["clean"], err = h.tool.buildHarness(ctx, &clean, h.Scratch); err != nil {
 			return []evaluator.Tool{{Name: "compiler", Path: h.tool.path, Version: h.tool.version, Missing: "it cannot build programs: " + plain.Line(err.Error()) + "; apt-get install libc6-dev"}}
 		}
-		if err := h.findTools(ctx); err != nil {
+		sandboxed, err := h.findTools(ctx)
+		if err == nil {
+			err = h.findSanitizers(ctx, sandboxed)
+		}
+		if err != nil {
 			h.Found(evaluator.Tool{Name: "harness", Missing: err.Error()})
 		}
 		h.Found(python.Doctor(ctx, h.Launcher, h.options.Python))

@@ -125,7 +125,11 @@ func jailLab(t *testing.T, o Options) (h *lab, secret string) {
 	if h.harness["clean"], err = h.tool.buildHarness(t.Context(), &clean, h.Scratch); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.findTools(t.Context()); err != nil {
+	sandboxed, err := h.findTools(t.Context())
+	if err == nil {
+		err = h.findSanitizers(t.Context(), sandboxed)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	secret = filepath.Join(t.TempDir(), "secret")

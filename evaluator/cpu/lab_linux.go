@@ -105,13 +105,14 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 	}
 	h.tool.lockIn(ctx, h.Paths())
 	h.tool.sharing.Look(ctx)
-	tools, done := evaluator.Preparing(ctx, "harness and sanitizers")
+	tools, done := evaluator.Preparing(ctx, "harness")
 	defer done()
 	clean := cleanFlavour()
 	if h.harness["clean"], err = h.tool.buildHarness(tools, &clean, h.Scratch); err != nil {
 		return nil, fmt.Errorf("%w: %s cannot build programs: %w: install the C library's headers (apt-get install libc6-dev)", ErrNoCompiler, h.tool.path, err)
 	}
-	if err := h.findTools(tools); err != nil {
+	sandboxed, err := h.findTools(tools)
+	if err != nil {
 		return nil, err
 	}
 	done()
@@ -119,6 +120,15 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 	if h.python, err = python.New(ctx, base, q.spec, py); err != nil {
 		return nil, python.Blame(err, ErrReference, "kernel "+name)
 	}
+	if err := h.tryReference(ctx); err != nil {
+		return nil, err
+	}
+	tools, done = evaluator.Preparing(ctx, "harnesses of the sanitizers")
+	if err := h.findSanitizers(tools, sandboxed); err != nil {
+		done()
+		return nil, err
+	}
+	done()
 	h.describe()
 	h.Desc.Native = h.tool.native(ctx)
 	if err := h.prepare(ctx); err != nil {
@@ -281,11 +291,30 @@ func (h *lab) build(ctx context.Context, src kernels.Rendered, key string) (a ev
 // compiles for itself.
 func (h *lab) isCandidate(src *kernels.Rendered) bool { return src.Hash != h.baselineSource.Hash }
 
-// prepare makes inputs and reference outputs of every shape.
-func (h *lab) prepare(ctx context.Context) (err error) {
+// tryReference compiles the reference and runs it at the shape for the sanitizers, which is the smallest and
+// often made up: a reference that fails there does so before anything else is compiled or prepared.
+func (h *lab) tryReference(ctx context.Context) (err error) {
 	if h.ref, err = h.buildReference(ctx); err != nil {
 		return err
 	}
+	d := h.problem.Sanitize
+	if !kernels.Computable(h.Plan.Implementations, d.shape) {
+		return nil
+	}
+	ctx, release, err := h.share(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := h.makeInputs(ctx, d); err != nil {
+		return err
+	}
+	d.expected[0], err = h.ref.outputs(ctx, d, d.inputs[0], 0)
+	return err
+}
+
+// prepare makes inputs and reference outputs of every shape, as far as tryReference has not.
+func (h *lab) prepare(ctx context.Context) (err error) {
 	g, gctx := errgroup.WithContext(ctx)
 	for _, d := range slices.Concat(h.problem.shapes(), h.problem.SanitizeAlso) {
 		if !kernels.Computable(h.Plan.Implementations, d.shape) {
@@ -293,15 +322,16 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 		}
 		shared, release, err := h.share(ctx)
 		if err == nil {
-			shared, done := evaluator.Preparing(shared, "inputs of shape %s", d.shape.Name)
 			err = h.makeInputs(shared, d)
-			done()
 			release()
 		}
 		if err != nil {
 			return errors.Join(err, g.Wait())
 		}
 		for v := range variants {
+			if d.expected[v] != nil {
+				continue
+			}
 			g.Go(func() (err error) {
 				defer panics.Catch(&err)
 				ctx, release, err := h.share(gctx)

@@ -108,8 +108,13 @@ func (q *problem) shapes() []*shapeData {
 	return slices.Concat([]*shapeData{q.Sanitize}, q.Verify, q.Tune)
 }
 
-// makeInputs fills in the contents of the inputs.
+// makeInputs fills in the contents of the inputs, once.
 func (h *lab) makeInputs(ctx context.Context, d *shapeData) error {
+	if d.inputs[variants-1] != nil {
+		return nil
+	}
+	ctx, done := evaluator.Preparing(ctx, "inputs of shape %s", d.shape.Name)
+	defer done()
 	q := h.problem
 	for v := range variants {
 		d.inputs[v] = make([][]byte, len(q.buffers))
@@ -127,7 +132,8 @@ func (h *lab) makeInputs(ctx context.Context, d *shapeData) error {
 			}
 			made, err := h.python.Made(ctx, q.spec, d.shape, d.Size, b, uint64(*newStream(q.seed, v, b))>>1)
 			if err != nil {
-				return python.Blame(err, ErrReference, "kernel "+q.name+", shape "+d.shape.Name)
+				err = python.Blame(err, ErrReference, "kernel "+q.name+", shape "+d.shape.Name)
+				return labs.AtShape(err, ErrReference, q.spec, d.shape.Name, d.Dims)
 			}
 			q.dtypes[b].putAll(contents, made)
 		}

@@ -58,7 +58,8 @@ func (h *lab) buildReference(ctx context.Context) (*reference, error) {
 // outputs runs the reference on inputs as they are stored, in a process of its
 // own, and returns the outputs by buffer. Variant is part of the cache's key;
 // a negative one is not cached.
-func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, variant int) ([]expected, error) {
+func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, variant int) (_ []expected, err error) {
+	defer func() { err = labs.AtShape(err, ErrReference, r.h.problem.spec, d.shape.Name, d.Dims) }()
 	key := ""
 	if variant >= 0 {
 		parts := []string{r.key, strconv.Itoa(variant), fmt.Sprint(d.Dims), fmt.Sprint(d.Scalars)}

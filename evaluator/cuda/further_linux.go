@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/python"
 	"github.com/evotune/evotune/kernels"
 )
@@ -59,7 +60,8 @@ func (h *lab) structured(ctx context.Context, d *shapeData, content int) ([][]fl
 		}
 		var err error
 		if all[i], err = h.python.Made(ctx, h.problem.spec, d.shape, d.Size, i, h.problem.seedOf(content)); err != nil {
-			return nil, python.Blame(err, ErrReference, "kernel "+h.problem.name+", shape "+d.shape.Name)
+			err = python.Blame(err, ErrReference, "kernel "+h.problem.name+", shape "+d.shape.Name)
+			return nil, labs.AtShape(err, ErrReference, h.problem.spec, d.shape.Name, d.wire.Dims)
 		}
 	}
 	return all, nil

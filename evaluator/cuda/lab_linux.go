@@ -180,6 +180,13 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	if err := checkDriver(plan.Implementations, devices[0].CUDADriver); err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", plan.Definition.Name, err)
 	}
+	py := python.Options{Interpreter: o.Python, Timeout: python.Patience * o.Timeout}
+	if h.python, err = python.New(ctx, base, q.spec, py); err != nil {
+		return nil, python.Blame(err, ErrReference, "kernel "+q.name)
+	}
+	if err := h.tryReference(ctx); err != nil {
+		return nil, err
+	}
 	if err := h.findCompiler(ctx); err != nil {
 		return nil, err
 	}
@@ -217,10 +224,6 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	h.sharing().Look(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, err
-	}
-	py := python.Options{Interpreter: o.Python, Timeout: python.Patience * o.Timeout}
-	if h.python, err = python.New(ctx, base, q.spec, py); err != nil {
-		return nil, python.Blame(err, ErrReference, "kernel "+q.name)
 	}
 	h.describe()
 	h.warm(plan.Search)

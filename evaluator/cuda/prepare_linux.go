@@ -108,8 +108,7 @@ func (h *lab) prepare(ctx context.Context) error {
 	if h.python != nil {
 		h.hostKey = h.python.Key
 	} else {
-		var err error
-		if h.hostReference, err = h.buildHostReference(ctx); err != nil {
+		if err := h.needHostReference(ctx); err != nil {
 			return err
 		}
 		if h.hostReference == "" {
@@ -141,13 +140,11 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 	if _, ok := h.Cache.Get("references", key, nil); ok {
 		return nil
 	}
-	program := ""
 	if h.python == nil {
-		var err error
-		if program, err = h.buildHostReference(ctx); err != nil {
+		if err := h.needHostReference(ctx); err != nil {
 			return err
 		}
-		if program == "" {
+		if h.hostReference == "" {
 			note(noCompiler)
 			return nil
 		}
@@ -175,7 +172,7 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 	if err != nil {
 		return fmt.Errorf("%w: kernel %s: %w", ErrReference, h.problem.name, err)
 	}
-	want, err := h.computeOnHost(ctx, program, d.wire, buffers, prepareTimeout, true)
+	want, err := h.computeOnHost(ctx, h.hostReference, d.wire, buffers, prepareTimeout, true)
 	if err != nil {
 		return err
 	}

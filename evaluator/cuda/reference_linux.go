@@ -30,6 +30,14 @@ const referenceDeadline = 30 * time.Minute
 // noCompiler is what keeps the reference from running on the CPU.
 const noCompiler = "there is no C compiler for it (apt-get install gcc libc6-dev)"
 
+// needHostReference builds the program that runs the reference in C, once.
+func (h *lab) needHostReference(ctx context.Context) (err error) {
+	if h.hostReference == "" {
+		h.hostReference, err = h.buildHostReference(ctx)
+	}
+	return err
+}
+
 // buildHostReference compiles a program that runs the reference in C; it has no path
 // where there is no compiler.
 func (h *lab) buildHostReference(ctx context.Context) (path string, err error) {
@@ -112,10 +120,53 @@ func referenceMain(spec *kernels.Problem) string {
 	return s.String()
 }
 
+// tryReference runs the reference on the CPU at the shape for the sanitizers, which is the smallest and often made up, with
+// inputs made there: a reference that fails there does so before anything else is compiled or prepared. What comes
+// of it is not looked at.
+func (h *lab) tryReference(ctx context.Context) (err error) {
+	spec, d := h.problem.spec, h.problem.Sanitize
+	if !kernels.Computable(h.Plan.Implementations, d.shape) {
+		return nil
+	}
+	key := cache.Key("reference tried 1", spec.Reference.Text, kernels.ReferenceHeader(spec), fmt.Sprint(d.wire.Dims, d.wire.Elements, d.wire.Scalars))
+	if h.python != nil {
+		key = cache.Key(key, h.python.Key)
+	}
+	if _, ok := h.Cache.Get("references", key, nil); ok {
+		return nil
+	}
+	if h.python == nil {
+		if err := h.needHostReference(ctx); err != nil || h.hostReference == "" {
+			return err // prepare says what a missing compiler means
+		}
+	}
+	made, err := h.structured(ctx, d, 0)
+	if err != nil {
+		return err
+	}
+	buffers := make([][]byte, len(spec.Buffers))
+	for i, b := range spec.Buffers {
+		switch {
+		case b.Role == kernels.Out:
+			buffers[i] = make([]byte, 8*d.wire.Elements[i])
+		case made[i] != nil:
+			buffers[i] = wire.AppendDoubles(nil, made[i])
+		default:
+			buffers[i] = wire.AppendDoubles(nil, b.Declared(d.wire.Elements[i], h.problem.seed))
+		}
+	}
+	if _, err = h.computeOnHost(ctx, h.hostReference, d.wire, buffers, referenceDeadline, false); err != nil {
+		return err
+	}
+	h.Keep("references", key, nil, nil)
+	return nil
+}
+
 // computeOnHost has a reference on the CPU compute the outputs from all buffers, as
 // doubles, within a time: the program, or Python. Twice proves that Python gives the same
 // again.
-func (h *lab) computeOnHost(ctx context.Context, program string, s wire.Shape, buffers [][]byte, timeout time.Duration, twice bool) ([]byte, error) {
+func (h *lab) computeOnHost(ctx context.Context, program string, s wire.Shape, buffers [][]byte, timeout time.Duration, twice bool) (_ []byte, err error) {
+	defer func() { err = labs.AtShape(err, ErrReference, h.problem.spec, s.Name, s.Dims) }()
 	ctx, done := evaluator.Preparing(ctx, "reference at shape %s, on the CPU", s.Name)
 	defer done()
 	if h.python != nil {

@@ -87,6 +87,29 @@ func TestReferenceDoesNotCompile(t *testing.T) {
 	}
 }
 
+// What fails at the shape for the sanitizers does so before anything else is compiled, and says what sets the shape.
+func TestReferenceIsTriedFirst(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("there is no C compiler: the reference in C cannot run")
+	}
+	text := strings.Replace(bareText(t), "[[problem.shape]]", "[problem.reference.cuda]\nsource = \"reference.cu\"\nentry = \"reference\"\ngrid = [\"ceil(N/128)\"]\nblock = [\"128\"]\n\n[[problem.shape]]", 1)
+	d := fakeFiles(t, text, map[string]string{
+		"reference.c":  "#include <stdint.h>\nvoid reference(int64_t N, const double *x, const double *w, double *y)\n{\n\t*(volatile int *)8 = 0;\n}\n",
+		"reference.cu": "// do: compile=error\nextern \"C\" __global__ void reference(int64_t N, const double *x, const double *w, double *y) {}\n",
+	})
+	b, err := New(fakeOptions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := planOf(d).Sanitize
+	_, err = b.open(t.Context(), planOf(d))
+	want := fmt.Sprintf("; if it cannot compute N = %d, set other dims in kernel.toml, [[problem.shape]] with name = %q and use = \"sanitize\"", s.Dims["N"], s.Name)
+	if !errors.Is(err, ErrReference) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "shape "+s.Name+", on the CPU: ") {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
 func evaluateBare(t *testing.T, dir string) {
 	o := fakeOptions(t)
 	o.CacheDir = dir

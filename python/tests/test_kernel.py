@@ -197,9 +197,10 @@ class Refusals(Case):
 
     def test_a_made_shape_that_the_reference_refuses(self) -> None:
         k = self.kernel()
-        said = k._original("the reference fails: kernel silumul, shape sanitize: reference.py:3: ValueError: 149 channels")
-        self.assertIn("give one that the reference can compute, as shapes=dict(sanitize=dict(T=..., D=..., sanitize=True), ...)", said)
-        self.assertNotIn("give one", k._original("the reference fails: kernel silumul, shape big: no"))
+        toml = 'set other dims in kernel.toml, [[problem.shape]] with name = "{}" and use = "{}"'
+        said = k._original("shape sanitize: reference.py:3: ValueError: 149 channels; if it cannot compute D = 149, " + toml.format("sanitize", "sanitize"))
+        self.assertTrue(said.endswith("; if it cannot compute D = 149, evotune made this shape, since none was given: give one that the reference can compute, as shapes=dict(sanitize=dict(T=..., D=..., sanitize=True), ...)"), said)
+        self.assertIn(", give one that the reference can compute, as shapes=dict(odd=dict(", k._original("; if it cannot compute D = 3, " + toml.format("odd", "other")))
 
     def test_tensors(self) -> None:
         with self.refused("test_kernel.py:", "at least one axis"):

@@ -1,6 +1,7 @@
 package labs
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -26,4 +27,21 @@ func ReferenceRefused(spec *kernels.Problem, summary string) string {
 		return summary + ": it must be " + kernels.ReferencePrototype(spec)
 	}
 	return summary
+}
+
+// AtShape adds to an error of the reference at a shape that is only checked where the shape's sizes are set, since
+// such shapes are often made up, and a reference may need what they do not have. reference is what such errors wrap.
+func AtShape(err, reference error, spec *kernels.Problem, name string, dims []int64) error {
+	if !errors.Is(err, reference) {
+		return err
+	}
+	s, unknown := spec.Shape(name)
+	if unknown != nil || s.Use == kernels.Tune {
+		return err
+	}
+	sizes := make([]string, len(dims))
+	for i, n := range dims {
+		sizes[i] = fmt.Sprintf("%s = %d", spec.Dims[i], n)
+	}
+	return fmt.Errorf("%w; if it cannot compute %s, set other dims in kernel.toml, [[problem.shape]] with name = %q and use = %q", err, strings.Join(sizes, ", "), name, s.Use)
 }

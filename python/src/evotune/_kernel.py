@@ -173,8 +173,8 @@ class Kernel:
             for use in uses or ["tune"]:
                 listed.append({"name": label, "use": use, "dims": sizes})
 
-        # A shape that evotune makes is named after its use: a reference that cannot compute it is told how to give another.
-        self._made = {use: ", ".join(f"{d}=..." for d in dims) for use in ("verify", "sanitize") if not any(s["use"] == use for s in listed)}
+        self._sizes = ", ".join(f"{d}=..." for d in dims)
+        self._made = [use for use in ("verify", "sanitize") if not any(s["use"] == use for s in listed)]
 
         data: Dict[str, types.FunctionType] = {}
         buffers: List[Dict[str, Any]] = []
@@ -328,9 +328,12 @@ class Kernel:
         if self._written is not None:
             message = self._written.original(message, "kernel.py")
         message = self._reference.original(message)
-        for use, sizes in self._made.items():
-            if re.search(rf"reference.*\bshape {use}\b", message):
-                message += f"; evotune made this shape, since none was given: give one that the reference can compute, as shapes=dict({use}=dict({sizes}, {use}=True), ...)"
+        def shape(m: "re.Match[str]") -> str:  # what sets a shape has another name here
+            name, use = m.groups()
+            made = "evotune made this shape, since none was given: give" if use in self._made else "give"
+            return f"{made} one that the reference can compute, as shapes=dict({name}=dict({self._sizes}, {use}=True), ...)"
+
+        message = re.sub(r'set other dims in kernel\.toml, \[\[problem\.shape\]\] with name = "([^"]*)" and use = "(\w+)"', shape, message)
         return message
 
     @property
