@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/evotune/evotune/internal/cublaslt"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -98,6 +99,10 @@ func (x *export) cuda() error {
 		if !x.Embed {
 			own = append(own, "src/driver.h", "src/libcuda.c")
 		}
+	}
+	if x.Vendor() {
+		own = append(own, "src/vendor.c")
+		x.files["src/lt.h"] = []byte(cublaslt.Header())
 	}
 	for _, name := range own {
 		from[name] = "cuda/" + path.Base(name)

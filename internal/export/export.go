@@ -296,8 +296,8 @@ func (x *export) c() error {
 }
 
 // addBaseline adds the kernel's own baseline, for any device, to the variants, and on processors
-// for those devices too where a winner was not faster than it. There is none when it is a routine
-// of another library.
+// for those devices too where a winner was not faster than it. When it is a routine of another
+// library, there is none but what vendorOf gives.
 func (x *export) addBaseline(p *problem) error {
 	im := p.Variants[0].Rendered.Implementation
 	r, err := im.RenderBaseline(p.ShapesFor(kernels.Tune)[0])
@@ -349,7 +349,7 @@ func (v *variant) ownOf(p *problem) (list []*variant) {
 }
 
 // beat finds the tuned shapes at which nothing faster than the baseline was found. The library calls the
-// baseline there, where it has it: hash is that of its baseline, or empty without one.
+// baseline there, where it has it, or the vendor's routine: hash is that of its baseline, or empty without one.
 func (x *export) beat(p *problem, hash string) {
 	for _, v := range p.Variants {
 		for _, w := range v.winners() {
@@ -357,7 +357,7 @@ func (x *export) beat(p *problem, hash string) {
 			if line == "" {
 				continue
 			}
-			b, lacks := v.Rendered.Implementation.Baseline(), ""
+			b, lacks, calls := v.Rendered.Implementation.Baseline(), "", ""
 			for _, name := range w.Evidence.Shapes {
 				s, err := p.Shape(name)
 				if err != nil {
@@ -365,18 +365,27 @@ func (x *export) beat(p *problem, hash string) {
 				}
 				r, err := v.Rendered.Implementation.RenderBaseline(s)
 				switch {
-				case b.Kind == kernels.BaselineLibrary && (b.Genome == nil || w.besideRoutine(name)):
-					lacks = b.String()
+				case b.Kind == kernels.BaselineLibrary && (b.Genome == nil || w.besideRoutine(name) != ""):
+					routine := x.vendorOf(p, b, s)
+					if routine == nil {
+						lacks = b.String()
+						continue
+					}
+					routine.found(w, s)
+					v.beaten[name], calls = vendorRoutine, routine.Library
 				case err != nil || r.Hash != hash:
 					lacks = "the baseline of that shape"
 				default:
-					v.beaten[name] = true
+					v.beaten[name] = ownBaseline
 				}
 			}
-			if lacks == "" {
-				line += ": the library calls the baseline there"
-			} else {
+			switch {
+			case lacks != "":
 				line += ": the library calls the winner there, since it does not contain " + lacks
+			case calls != "":
+				line += fmt.Sprintf(": the library calls %s there, and the winner where that is not installed", calls)
+			default:
+				line += ": the library calls the baseline there"
 			}
 			x.NotFaster = append(x.NotFaster, line)
 		}
@@ -483,7 +492,7 @@ func (x *export) wisdom() []byte {
 			}
 			for _, t := range v.timings() {
 				s, err := p.Shape(t.Shape)
-				if err != nil || v.beaten[t.Shape] {
+				if err != nil || v.beaten[t.Shape] != theWinner {
 					continue
 				}
 				var dims []string

@@ -37,6 +37,9 @@ type ManifestKernel struct {
 	// Fallbacks serve what no variant does, in this order: "baseline",
 	// "reference". Nothing was proven of how they are compiled here.
 	Fallbacks []string `json:"fallbacks"`
+	// Routine is a vendor's, which serves shapes where finals found nothing faster, and what
+	// nothing else does.
+	Routine string `json:"routine,omitempty"`
 }
 
 // A ManifestBuffer is an array of a problem.
@@ -159,6 +162,9 @@ func (x *export) manifest() ([]byte, error) {
 				continue
 			}
 			k.Variants = append(k.Variants, x.manifestVariant(p, v))
+		}
+		if p.Vendor != nil {
+			k.Routine = p.Vendor.Library
 		}
 		if x.Lang == C && !p.InPython() {
 			k.Fallbacks = append(k.Fallbacks, "reference")

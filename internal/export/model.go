@@ -22,6 +22,7 @@ type problem struct {
 	Kernel, Name, Func   string
 	Description, License string
 	Variants             []*variant // tuned ones first
+	Vendor               *vendor    // nil where the library calls none
 	// Flags are the dimensions that are 0 or 1 in every shape, and both in some.
 	Flags []string
 }
@@ -46,8 +47,8 @@ type variant struct {
 	Winner   *Winner // nil for a baseline
 	// on is the device that it is compiled for; nil of a baseline for any.
 	on *evaluator.Description
-	// beaten are the tuned shapes at which the library calls the baseline instead.
-	beaten map[string]bool
+	// beaten are the tuned shapes at which the library calls something else.
+	beaten map[string]instead
 	// Also are winners for further shapes that are the same code, on the same device.
 	Also   []*Winner
 	order  []string
@@ -97,7 +98,7 @@ func newProblems(winners []*Winner) ([]*problem, error) {
 			return nil, fmt.Errorf("candidate %s of %s cannot be exported: %s: %w", w.Evidence.Candidate, d.Name, path.Join(d.Dir, "kernel.toml"), err)
 		}
 		v.Winner, v.Tuned, v.Candidate, v.on = w, true, w.Evidence.Candidate, &w.Evidence.Description
-		v.beaten = map[string]bool{}
+		v.beaten = map[string]instead{}
 		v.Symbol = p.Name + "_" + v.Candidate
 		v.Device = tabless(w.Evidence.Description.Device.Name)
 		for _, name := range w.Evidence.Shapes {
@@ -483,9 +484,9 @@ type shape struct {
 	Name string
 	// NS is the time of a launch, in nanoseconds.
 	NS float64
-	// Baseline says that the library calls the baseline there.
-	Baseline bool
-	dims     []int64
+	// Instead is what the library calls there.
+	Instead instead
+	dims    []int64
 }
 
 func newShape(s kernels.Shape, order []string) shape {
@@ -511,7 +512,7 @@ func (v *variant) TunedShapes() []shape {
 	var list []shape
 	for _, s := range v.Shapes {
 		out := newShape(s, v.order)
-		out.Baseline = v.beaten[s.Name]
+		out.Instead = v.beaten[s.Name]
 		for _, t := range v.timings() {
 			if t.Shape == s.Name {
 				out.NS = t.MedianNS
@@ -528,18 +529,6 @@ func (w *Winner) timings() []evaluator.Timing {
 		return f.Timings
 	}
 	return w.Evidence.Result.Timings
-}
-
-// besideRoutine says whether timings at a shape were beside a vendor's routine, which tells in the
-// evidence what it ran.
-func (w *Winner) besideRoutine(shape string) bool {
-	told := func(list []evaluator.Evidence) bool {
-		return slices.ContainsFunc(list, func(e evaluator.Evidence) bool { return e.Check == "baseline "+shape })
-	}
-	if f := w.final(); f != nil && len(f.Timings) > 0 {
-		return told(f.Evidence)
-	}
-	return slices.ContainsFunc(w.Evidence.Result.Steps, func(s evaluator.Step) bool { return told(s.Evidence) })
 }
 
 // winners are the variant's; none of a baseline.

@@ -392,7 +392,7 @@ func (op *torchOp) Finals() []torchFinal {
 				}
 				list = append(list, torchFinal{
 					NS: t.MedianNS, BaselineNS: t.BaselineMedianNS, Device: v.Device, Candidate: v.Candidate, Against: comment(cmp.Or(e.Description.Baseline, "its baseline")),
-					Dims: newShape(s, op.Dims).Dims(), Library: b != nil && b.Kind == kernels.BaselineLibrary && (b.Genome == nil || w.besideRoutine(t.Shape)),
+					Dims: newShape(s, op.Dims).Dims(), Library: b != nil && b.Kind == kernels.BaselineLibrary && (b.Genome == nil || w.besideRoutine(t.Shape) != ""),
 					Faster: e.Summary.Significant && t.MedianNS <= torchMargin*t.BaselineMedianNS,
 				})
 			}

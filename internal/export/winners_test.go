@@ -31,13 +31,13 @@ func TestBesideRoutine(t *testing.T) {
 		{Candidate: "b"}, {Candidate: "a", Finalist: evaluator.Finalist{Timings: timed, Evidence: said}},
 	}}}}
 	for name, w := range map[string]*Winner{"search": search, "finals": finals} {
-		if !w.besideRoutine("large") || w.besideRoutine("odd") {
-			t.Errorf("%s: beside a routine at large: %t, at odd: %t", name, w.besideRoutine("large"), w.besideRoutine("odd"))
+		if w.besideRoutine("large") != "cuDNN 9.19.0, best of 4 plans" || w.besideRoutine("odd") != "" {
+			t.Errorf("%s: beside a routine at large: %q, at odd: %q", name, w.besideRoutine("large"), w.besideRoutine("odd"))
 		}
 	}
 	// What the search was beside says nothing of the finals.
 	finals.Evidence.Result.Steps, finals.Evidence.Finals.Entries[1].Evidence = search.Evidence.Result.Steps, nil
-	if finals.besideRoutine("large") {
+	if finals.besideRoutine("large") != "" {
 		t.Error("finals beside a genome count as those beside the routine of the search")
 	}
 }

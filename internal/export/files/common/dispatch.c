@@ -113,15 +113,13 @@ void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, str
 		const struct evo_variant *v = &k->variants[i];
 		const int is = v->tuned && preferred && !strcmp(v->candidate, preferred), near = evo_rank(v, device);
 		const int rank = is ? -1 : near; /* nearer than any device */
-		if (near < 0 || (pick->variant && pick->rule != EVOTUNE_BASELINE && rank > nearest))
+		if (near < 0 || (pick->variant && (!v->tuned || (pick->rule != EVOTUNE_BASELINE && rank > nearest))))
 			continue;
 		if (!evo_fits(v, device, dims))
 			continue;
 		if (!v->tuned) {
-			if (!pick->variant) {
-				pick->variant = v;
-				pick->rule = EVOTUNE_BASELINE;
-			}
+			pick->variant = v;
+			pick->rule = EVOTUNE_BASELINE;
 			continue;
 		}
 		for (int j = 0; j < v->shape_count; j++) {
@@ -137,11 +135,11 @@ void evo_choose(const struct evo_kernel *k, int device, const int64_t *dims, str
 			pick->rule = is ? EVOTUNE_PREFERRED : memcmp(v->shapes[j].dims, dims, sizeof(int64_t) * (size_t)k->dim_count) ? EVOTUNE_NEAREST : EVOTUNE_EXACT;
 		}
 	}
-	if (!pick->shape || !pick->shape->baseline || pick->rule == EVOTUNE_PREFERRED)
+	if (!pick->shape || !pick->shape->instead || pick->rule == EVOTUNE_PREFERRED)
 		return;
 	for (int i = 0; i < k->variant_count; i++) {
 		const struct evo_variant *v = &k->variants[i];
-		if (v->tuned || evo_rank(v, device) < 0 || !evo_fits(v, device, dims))
+		if (v->tuned || v->routine != (pick->shape->instead == EVO_ROUTINE) || evo_rank(v, device) < 0 || !evo_fits(v, device, dims))
 			continue;
 		pick->variant = v;
 		pick->shape = NULL;

@@ -31,14 +31,18 @@ struct evo_shape {
 	const int64_t *dims;
 	const double *logs;
 	double ns;
-	int baseline; /* finals found nothing faster than the baseline, which is called here */
+	int instead; /* what is called here because finals found nothing faster */
 };
+
+/* What is called instead of a kernel. */
+enum { EVO_NOTHING, EVO_BASELINE, EVO_ROUTINE };
 
 /* A compiled kernel. */
 struct evo_variant {
 	const char *candidate; /* its name in the store; "baseline" for one that was not tuned */
 	const char *device;    /* the device it was tuned on; NULL for a baseline */
 	int tuned;             /* 0: a baseline, for shapes and devices that nothing else serves */
+	int routine;           /* CUDA: that baseline is a vendor's routine, see vendor.c */
 	int capability;        /* CUDA: ten times the compute capability of that device */
 	const uint64_t *needs; /* CPU: the instruction sets it was compiled for, see cpu.h */
 	int (*supports)(const int64_t *dims);

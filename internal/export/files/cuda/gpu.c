@@ -86,12 +86,19 @@ int evo_geometry(const struct evo_pick *pick, const int64_t *dims, int64_t *geom
 	return within(geometry, &devices[pick->device]) ? EVOTUNE_OK : EVOTUNE_UNSUPPORTED;
 }
 
+/* Makes a variant ready. */
+static int ready(const struct evo_variant *v, int device)
+{
+	const struct evo_launch *l = v->launch;
+	return l->way && l->way->prepare ? l->way->prepare(device) : evo_load(v, device);
+}
+
 int evotune_prepare(void)
 {
 	int device, status = evo_current(&device);
 	for (int k = 0; !status && evo_kernels[k]; k++)
 		for (int i = 0; !status && i < evo_kernels[k]->variant_count; i++)
 			if (evo_rank(&evo_kernels[k]->variants[i], device) >= 0)
-				status = evo_load(&evo_kernels[k]->variants[i], device);
+				status = ready(&evo_kernels[k]->variants[i], device);
 	return status ? status : evo_wisdom_each(device, evo_load);
 }

@@ -19,6 +19,7 @@
 #define evo_number evotune_private_number
 #define evo_planned evotune_private_planned
 #define evo_start evotune_private_start
+#define evo_vendor evotune_private_vendor
 
 /* Devices that are told apart; those beyond are refused. */
 #define EVO_MAX_DEVICES 64
@@ -67,8 +68,8 @@ struct evo_plan {
 struct evo_launch;
 struct evo_device;
 
-/* How kernels are launched that need more than a grid over the dimensions: by launch.c, which
- * only libraries have that need it. */
+/* How kernels are launched that need more than a grid over the dimensions, by launch.c, and how a vendor's
+ * routine is called, by vendor.c. Only libraries that need them have them. */
 struct evo_way {
 	/* The geometry of the first kernel. Returns whether a device of these facts can launch all. */
 	int (*geometry)(const struct evo_launch *l, const struct evo_device *d, const int64_t *dims, int64_t *geometry);
@@ -76,8 +77,27 @@ struct evo_way {
 	int (*able)(const struct evo_launch *l);
 	/* Launches, see evo_launch. */
 	int (*run)(const struct evo_variant *v, int device, void **args, evotune_stream stream);
+	/* Makes ready what has no code to load, on the current device; NULL where there is code. Returns a status. */
+	int (*prepare)(int device);
 };
-extern const struct evo_way evo_planned;
+extern const struct evo_way evo_planned, evo_vendor;
+
+/* The fastest algorithm that a campaign found, at dimensions L, M, N, K: cublasLt's numbers of it, -1 where it tells none. */
+struct evo_fastest {
+	int64_t dims[4];
+	int64_t config[5];
+};
+
+/* A product of cublasLt's: C = A B over the dimensions M, N, K, or L, M, N, K. Types and so on are its numbers. */
+struct evo_matmul {
+	int trans_a, trans_b;         /* A is [K,M], B is [N,K] */
+	int type_a, type_b, type_c;
+	int bias, residual, out;      /* places among the arrays, -1: none */
+	int type_bias, bias_each;     /* -1: that of C; the bias is [L,N] */
+	int epilogue, compute, fast;
+	const struct evo_fastest *fastest;
+	int fastest_count;
+};
 
 /* What became of a kernel on each device, for those who launch. */
 struct evo_loaded {
@@ -92,8 +112,8 @@ struct evo_launch {
 	const void *image; /* a cubin or a fat binary; NULL where evo_variant.code is the kernel */
 	struct evo_loaded *loaded;
 
-	/* The rest is only of kernels that launch.c launches. */
-	const struct evo_way *way;
+	const struct evo_way *way; /* the rest is only of those that have one */
+	const struct evo_matmul *matmul; /* what vendor.c calls; what is below is what launch.c launches, but for dims and args */
 	void (*plan)(const int64_t *dims, const int64_t *limits, struct evo_plan *plan); /* instead of geometry */
 	int dims, args;                                                                  /* how many, the workspace included */
 	int steps, maps;

@@ -214,4 +214,4 @@ static int run(const struct evo_variant *v, int device, void **args, evotune_str
 	return status ? status : end(&captured, stream);
 }
 
-const struct evo_way evo_planned = {geometry, able, run};
+const struct evo_way evo_planned = {geometry, able, run, NULL};
