@@ -17,9 +17,9 @@ import (
 // same. Without the coordinator a worker compiles, and that is all: nothing here is an error of a candidate.
 
 const (
-	// mostShelf is how long a worker waits for compiled code: compiling takes about as long. What it hands
+	// mostShelf is how long a worker waits for compiled code: a large kernel compiles about as long. What it hands
 	// over gets more time by its size: as much as a slow link or a busy coordinator needs for a megabyte.
-	mostShelf    = 2 * time.Second
+	mostShelf    = 5 * time.Second
 	mostShelfMiB = 10 * time.Second
 	// restShelf is how long it asks no more when nothing was answered.
 	restShelf = 30 * time.Second

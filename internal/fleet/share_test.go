@@ -89,7 +89,7 @@ func (m mute) Request(ctx context.Context, verb fleet.Verb, body []byte) ([]byte
 	return m.Link.Request(ctx, verb, body)
 }
 
-// TestMuteShelf: a coordinator that does not answer costs two seconds once, and no result.
+// TestMuteShelf: a coordinator that does not answer costs five seconds once, and no result.
 func TestMuteShelf(t *testing.T) { synctest.Test(t, testMuteShelf) }
 
 func testMuteShelf(t *testing.T) {
