@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"sync"
 	"unsafe"
 
 	"github.com/evotune/evotune/evaluator"
@@ -137,34 +138,69 @@ type expected struct {
 	rms, largest float64 // the largest by magnitude
 	// slack is how far honest answers may lie from this one, by the inputs alone.
 	slack float64
+	cores int // that compare with it; 0 is one
 }
 
-func newExpected(values []float64) (expected, error) {
+func newExpected(values []float64) (expected, error) { return expectedOn(1, values) }
+
+// expectedOn is newExpected with so many cores, which then compare as well.
+func expectedOn(cores int, values []float64) (expected, error) {
+	e := expected{values: values, cores: cores}
+	sum := 0.0
+	for _, m := range spread(cores, len(values), func(from, to int) magnitudes { return measure(values, from, to) }) {
+		if m.strange >= 0 {
+			return expected{}, fmt.Errorf("element %d of its output is %v", m.strange, values[m.strange])
+		}
+		e.largest, sum = max(e.largest, m.largest), sum+m.squares
+	}
+	switch {
+	case e.largest == 0:
+	case e.largest > 1e-140 && sum <= math.MaxFloat64:
+		e.rms = math.Sqrt(sum / float64(len(values)))
+	default: // squares are too small or too large for a number
+		sum = 0
+		for _, v := range values {
+			sum += (v / e.largest) * (v / e.largest)
+		}
+		e.rms = e.largest * math.Sqrt(sum/float64(len(values)))
+	}
+	return e, nil
+}
+
+// magnitudes are those of some values: the largest one, the sum of their squares, and the first element that is no finite
+// number, or -1.
+type magnitudes struct {
+	largest, squares float64
+	strange          int
+}
+
+func measure(values []float64, from, to int) magnitudes {
 	var sums [4]float64 // adding to one waits for the addition before
 	largest := 0.0
-	for i, v := range values {
+	for i, v := range values[from:to] {
 		a := math.Abs(v)
 		if !(a <= math.MaxFloat64) {
-			return expected{}, fmt.Errorf("element %d of its output is %v", i, v)
+			return magnitudes{strange: from + i}
 		}
 		if a > largest {
 			largest = a
 		}
 		sums[i%4] += v * v
 	}
-	e := expected{values: values, largest: largest}
-	switch sum := sums[0] + sums[1] + sums[2] + sums[3]; {
-	case largest == 0:
-	case largest > 1e-140 && sum <= math.MaxFloat64:
-		e.rms = math.Sqrt(sum / float64(len(values)))
-	default: // squares are too small or too large for a number
-		sum = 0
-		for _, v := range values {
-			sum += (v / largest) * (v / largest)
-		}
-		e.rms = largest * math.Sqrt(sum/float64(len(values)))
+	return magnitudes{largest, sums[0] + sums[1] + sums[2] + sums[3], -1}
+}
+
+// spread has cores work on parts of n elements, if they are many, and gives what they found, in order.
+func spread[T any](cores, n int, do func(from, to int) T) []T {
+	const many = 1 << 15 // far more work than starting it
+	found := make([]T, max(min(cores, n/many), 1))
+	var all sync.WaitGroup
+	for i := range found[1:] {
+		all.Go(func() { found[i+1] = do((i+1)*n/len(found), (i+2)*n/len(found)) })
 	}
-	return e, nil
+	found[0] = do(0, n/len(found))
+	all.Wait()
+	return found
 }
 
 // mean is the mean of the output.
@@ -183,6 +219,38 @@ func near(d, want, units float64) bool {
 	return units > 0 && d <= units*math.Float64frombits(math.Float64bits(want)&exponent)
 }
 
+// A difference is the largest one between elements of an output and what is wanted, and where the first such is; strange
+// says that one is no finite number.
+type difference struct {
+	most    float64
+	at      int
+	strange bool
+}
+
+func (e expected) differ(got []byte, t dtype, units float64, from, to int) (f difference) {
+	singles := t == f32 // the common case, made fast
+	some := view[float32](got)
+	for i, want := range e.values[from:to] {
+		var v float64
+		if singles {
+			v = float64(some[from+i])
+		} else {
+			v = t.get(got, from+i)
+		}
+		d := math.Abs(v - want)
+		if !(d <= f.most) { // true for NaN as well
+			if math.IsNaN(d) || math.IsInf(d, 0) {
+				f.strange = true
+				continue
+			}
+			if !near(d, want, units) {
+				f.most, f.at = d, from+i
+			}
+		}
+	}
+	return f
+}
+
 // compare holds an output against the reference. Elements that are as near as the output's
 // type allows are right; see near. The poison is what the output
 // held before the launch; an element that is wrong and still holds it was not
@@ -193,31 +261,10 @@ func (e expected) compare(got []byte, t dtype, units float64, poison []byte) eva
 		return o
 	}
 	worst, at, strange := 0.0, 0, false
-	if t == f32 { // the common case, made fast
-		for i, v := range view[float32](got) {
-			d := math.Abs(float64(v) - e.values[i])
-			if !(d <= worst) { // true for NaN as well
-				if math.IsNaN(d) || math.IsInf(d, 0) {
-					strange = true
-					continue
-				}
-				if !near(d, e.values[i], units) {
-					worst, at = d, i
-				}
-			}
-		}
-	} else {
-		for i := range e.values {
-			d := math.Abs(t.get(got, i) - e.values[i])
-			if !(d <= worst) {
-				if math.IsNaN(d) || math.IsInf(d, 0) {
-					strange = true
-					continue
-				}
-				if !near(d, e.values[i], units) {
-					worst, at = d, i
-				}
-			}
+	for _, f := range spread(e.cores, len(e.values), func(from, to int) difference { return e.differ(got, t, units, from, to) }) {
+		strange = strange || f.strange
+		if f.most > worst {
+			worst, at = f.most, f.at
 		}
 	}
 	switch beyond := worst - e.slack; {

@@ -1,7 +1,11 @@
 package cpu
 
 import (
+	"bytes"
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -235,6 +239,49 @@ func TestCompare(t *testing.T) {
 	for _, huge := range []float64{1e300, 1e-300} {
 		if e, err := newExpected([]float64{huge, -huge}); err != nil || math.Abs(e.rms/huge-1) > 1e-12 {
 			t.Errorf("%g: %g %v", huge, e.rms, err)
+		}
+	}
+}
+
+// Cores that compare parts of an output find together what one finds.
+func TestCompareOnCores(t *testing.T) {
+	const n = 200_003
+	values, right := make([]float64, n), make([]byte, 4*n)
+	from := newStream(1, 0, 0)
+	for i := range values {
+		x := float32(2*from.uniform() - 1)
+		if i == 70_000 || i == 150_000 { // where both are as far off, the first one counts
+			x = 0.5
+		}
+		values[i] = float64(x)
+		f32.put(right, i, values[i])
+	}
+	poison := poisonBytes(f32, len(right))
+	one, err := newExpected(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cores := range []int{2, 3, 64} {
+		e, err := expectedOn(cores, values)
+		if err != nil || math.Abs(e.rms/one.rms-1) > 1e-12 || e.largest != one.largest {
+			t.Fatalf("%d cores: %g and %g, not %g and %g (%v)", cores, e.rms, e.largest, one.rms, one.largest, err)
+		}
+		e.rms = one.rms
+		for _, wrong := range []map[int]float64{
+			{}, {0: 2}, {n - 1: 2}, {70_000: 3, 7: 2}, {70_000: 3, 150_000: 3}, {150_000: math.NaN(), 3: 5}, {90_000: math.Inf(1)},
+		} {
+			got := bytes.Clone(right)
+			for i, by := range wrong {
+				f32.put(got, i, values[i]+by)
+			}
+			if a, b := fmt.Sprintf("%+v", e.compare(got, f32, 0, poison)), fmt.Sprintf("%+v", one.compare(got, f32, 0, poison)); a != b {
+				t.Errorf("%d cores, %v: %s, not %s", cores, wrong, a, b)
+			}
+		}
+		strange := slices.Clone(values)
+		strange[190_000], strange[199_000] = math.NaN(), math.Inf(1)
+		if _, err := expectedOn(cores, strange); err == nil || !strings.Contains(err.Error(), "element 190000 ") {
+			t.Errorf("%d cores: %v", cores, err)
 		}
 	}
 }

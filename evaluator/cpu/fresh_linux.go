@@ -441,16 +441,19 @@ func (t *timingState) answer(d *shapeData, set uint32) ([]expected, error) {
 		got := t.theirs.buffer(&d.layout, t.places[d].base, int(set), b)
 		t.values[b] = slices.Grow(t.values[b][:0], p.elements)[:p.elements]
 		values := t.values[b]
-		if p.dtype == f32 {
-			for i, v := range view[float32](got) {
-				values[i] = float64(v)
+		spread(runtime.NumCPU(), len(values), func(from, to int) (none struct{}) { // nothing is timed meanwhile
+			if p.dtype == f32 {
+				for i, v := range view[float32](got)[from:to] {
+					values[from+i] = float64(v)
+				}
+				return none
 			}
-		} else {
-			for i := range values {
+			for i := from; i < to; i++ {
 				values[i] = p.dtype.get(got, i)
 			}
-		}
-		e, err := newExpected(values)
+			return none
+		})
+		e, err := expectedOn(runtime.NumCPU(), values)
 		if err != nil {
 			return nil, fmt.Errorf("the baseline at shape %s: output %s: %w", d.shape.Name, p.name, err)
 		}
