@@ -242,8 +242,14 @@ func t1Type(d kernels.DType) (name string, size int64) {
 		return "int64", 0
 	case kernels.I32:
 		return "int32", 0
+	case kernels.I16:
+		return "int16", 0
 	case kernels.I8:
 		return "int8", 0
+	case kernels.U32:
+		return "uint32", 0
+	case kernels.U16:
+		return "uint16", 0
 	case kernels.U8:
 		return "uint8", 0
 	}

@@ -55,7 +55,7 @@ func (t DType) Round(x float64) float64 {
 		digits, least = 4, -9
 	case E5M2:
 		digits, least = 3, -16
-	case I64, I32, I8, U8:
+	case I64, I32, I16, I8, U32, U16, U8:
 		return math.RoundToEven(x)
 	}
 	_, exp := math.Frexp(x)

@@ -46,8 +46,11 @@ func TestFromRefusals(t *testing.T) {
 		{"k.c", tile + "float *f(int n, const float *x) { return 0; }", "", "k.c:2: f returns float *: let it return a number, or write that through a pointer"},
 		{"k.c", tile + "void f(float *y) { }", "", "k.c:2: f has no integer argument: evotune calls kernels with their sizes, so make one of what is fixed in the source"},
 		{"k.c", tile + "void f(void) { }", "", "k.c:2: f takes no arguments: it needs its buffers and sizes as arguments"},
-		{"k.c", tile + "void f(int n,\n struct s *y) { }", "", "k.c:3: y points to elements of the type struct s, which evotune does not know: write what it holds, as // tune: y = float; there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too"},
-		{"k.c", tile + "void f(int n, void *y) { } // tune: y = quad", "", "k.c:2: y cannot be declared as quad: there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too"},
+		{"k.c", tile + "void f(int n,\n struct s *y) { }", "", "k.c:3: y points to elements of the type struct s, which evotune does not know: write what it holds, as // tune: y = float; there are float, double, int64_t, int32_t, int16_t, int8_t, uint32_t, uint16_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too"},
+		{"k.c", tile + "void f(int n, __nv_fp8_e4m3 *y) { }", "", "k.c:2: y holds elements of the type __nv_fp8_e4m3, which GPUs alone have: give a source whose name ends in .cu"},
+		{"k.c", tile + "void f(int n, __half *y) { }", "", "k.c:2: y holds elements of the type __half, which C does not have: take uint16_t, and say what its bits are, as // tune: y = __half"},
+		{"k.c", tile + "void f(int n, short *y) { } // tune: y = float", "", "k.c:2: y points to short, which has 2 bytes, and is declared as float, which has 4: correct one of the two"},
+		{"k.c", tile + "void f(int n, void *y) { } // tune: y = quad", "", "k.c:2: y cannot be declared as quad: there are float, double, int64_t, int32_t, int16_t, int8_t, uint32_t, uint16_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too"},
 		{"k.c", tile + "void f(int n, float **y) { }", "", `k.c:2: the argument "float **y" of f is neither a number nor a pointer to numbers: give the kernel such arguments`},
 		{"k.c", tile + "void f(int n, float *y) { \n", "", "k.c:3: the file ends within braces: give a source whose braces match without its #if"},
 		{"k.c", tile + "void f(int n, const float *x) { }", "", `k.c:2: no definition can be made of it: no buffer has role "out" or "inout": a kernel must write something`},
@@ -218,7 +221,7 @@ func TestFromForms(t *testing.T) {
 		{
 			"types of CUDA with several numbers, and numbers without a sign", "k.cu",
 			"#define U 1 // tune: 1, 2\n__global__ void f(int n, const float2 *x, const __half2 *h, const unsigned *k, const long *l, uint32_t *y)\n{ y[0] = U; }", "",
-			"kernel.cu.tmpl", "run_made(int64_t n, const float *x, const __half *h, const int32_t *k, const int64_t *l, int32_t *y)\n{\n\tf(n, (float2 *)x, (__half2 *)h, (unsigned *)k, (long *)l, (uint32_t *)y);\n}\n",
+			"kernel.cu.tmpl", "run_made(int64_t n, const float *x, const __half *h, const uint32_t *k, const int64_t *l, uint32_t *y)\n{\n\tf(n, (float2 *)x, (__half2 *)h, (unsigned *)k, (long *)l, (uint32_t *)y);\n}\n",
 		},
 		{
 			"how many numbers an element has", "k.cu",
@@ -229,6 +232,21 @@ func TestFromForms(t *testing.T) {
 			"a declared type", "k.cu",
 			"#define U 1 // tune: 1, 2\n// tune: x = __half\n__global__ void f(int n, const void *x, uint16_t *y /* tune: y = __nv_bfloat16 */)\n{ y[0] = U; }", "",
 			"kernel.cu.tmpl", "run_made(int64_t n, const __half *x, __nv_bfloat16 *y)\n{\n\tf(n, (void *)x, (uint16_t *)y);\n}\n",
+		},
+		{
+			"integers of 16 bits", "k.c",
+			"#define U 1 // tune: 1, 2\nvoid f(int n, const short *x, const unsigned short *b, int16_t *y, uint16_t *z)\n{ y[0] = U; }", "",
+			"kernel.c.tmpl", "run_made(int64_t n, const int16_t *x, const uint16_t *b, int16_t *y, uint16_t *z)\n{\n\tf(n, (short *)x, (unsigned short *)b, (int16_t *)y, (uint16_t *)z);\n}\n",
+		},
+		{
+			"halves in C", "k.c",
+			"#define U 1 // tune: 1, 2\nvoid f(int n, const _Float16 *x, uint16_t *y) // tune: y = __nv_bfloat16\n{ y[0] = U; }", "",
+			"kernel.c.tmpl", "run_made(int64_t n, const evotune_f16 *x, evotune_bf16 *y)\n{\n\tf(n, (_Float16 *)x, (uint16_t *)y);\n}\n",
+		},
+		{
+			"a number without a sign that is returned", "k.c",
+			"#define U 1 // tune: 1, 2\nuint32_t f(int n, const uint8_t *x)\n{ return x[0] * U; }", "",
+			"kernel.c.tmpl", "void run_made(int64_t n, const uint8_t *x, uint32_t *result)\n{\n\tresult[0] = f(n, x);\n}\n",
 		},
 		{
 			"a number that is returned", "k.c",
@@ -348,7 +366,7 @@ func TestFromFP8(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := from(t, "k.c", strings.Replace(text, "__global__ ", "", 1), ""); err == nil || !strings.Contains(err.Error(), "which evotune does not know") {
+	if _, _, err := from(t, "k.c", strings.Replace(text, "__global__ ", "", 1), ""); err == nil || !strings.Contains(err.Error(), "which GPUs alone have") {
 		t.Errorf("8-bit numbers in C: %v", err)
 	}
 }

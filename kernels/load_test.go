@@ -175,7 +175,7 @@ var loadErrors = []struct {
 	{"operations negative", `"2*M*N*K"`, `‸"M - 32"`, `operations at shape wide: "M - 32" gives -16, which is negative`},
 	{"operations divide by zero", `"2*M*N*K"`, `‸"2*M/(N-64)"`, `operations at shape 64: expression "2*M/(N-64)" gives +Inf: a division by zero or an overflow`},
 	{"unknown name in bytes", `"4*(M*K + K*N + M*N)"`, `"4*(M*K + K*N + ‸X*N)"`, `in the expression "4*(M*K + K*N + X*N)": unknown name X; known are K, M, N`},
-	{"unknown pipe", `pipe = "f32"`, `pipe = ‸"f23"`, `unknown pipe "f23": did you mean f32? there are f64, f32, f16, bf16, i64, i32, i8, u8, tensor-f64, tensor-tf32, tensor-f16, tensor-bf16, tensor-f8, tensor-i8`},
+	{"unknown pipe", `pipe = "f32"`, `pipe = ‸"f23"`, `unknown pipe "f23": did you mean f32? there are f64, f32, f16, bf16, i64, i32, i16, i8, u32, u16, u8, tensor-f64, tensor-tf32, tensor-f16, tensor-bf16, tensor-f8, tensor-i8`},
 	{"too many dimensions", `dims = ["M", "N", "K"]`, `dims = ‸["M", "N", "K"` + numbered(`, "D%d"`, 1100) + "]", `1103 dimensions are too many, at most 1024`},
 	{"bytes negative", `"4*(M*K + K*N + M*N)"`, `‸"M - 32"`, `bytes at shape wide: "M - 32" gives -16, which is negative`},
 
@@ -206,7 +206,7 @@ var loadErrors = []struct {
 	{"too many shapes", "[[problem.shape]]\nname = \"odd\"", strings.Repeat("[[problem.shape]]\n", 1022) + "[[‸problem.shape]]\nname = \"odd\"", `there are 1026 tables [[problem.shape]], at most 1024`},
 
 	// Buffers.
-	{"bad dtype", "dtype = \"i8\"", "dtype = ‸\"int8\"", `unknown dtype "int8": there are f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i8, u8`},
+	{"bad dtype", "dtype = \"i8\"", "dtype = ‸\"int8\"", `unknown dtype "int8": there are f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i16, i8, u32, u16, u8`},
 	{"bad role", "role = \"inout\"", "role = ‸\"output\"", `unknown role "output": there are in, out, inout`},
 	{"buffer twice", `name = "mask"`, `name = ‸"A"`, `buffer A: the name is already taken on line 37: choose another`},
 	{"buffer called like a dimension", `name = "mask"`, `name = ‸"K"`, `buffer K: the name is already taken on line 7: choose another`},
@@ -379,7 +379,7 @@ func TestLoadErrorsGPU(t *testing.T) {
 		{`grid = ["int(ceil(M/4))", "N"]`, `grid = ‸"1"`, `grid is a string, expected an array`},
 		{`library = "libcublas.so.12:cublasSgemm"`, "‸source = \"baseline.c\"\nentry = \"plain\"", `a source has no launch geometry: give the cuda backend a baseline with a genome or a library`},
 		{`A = "f16"`, `‸X = "f16"`, `dtype of a variant has no key "X": there are A, B, mask, C`},
-		{`A = "f16"`, `A = ‸"f17"`, `unknown dtype "f17": did you mean f16? there are f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i8, u8`},
+		{`A = "f16"`, `A = ‸"f17"`, `unknown dtype "f17": did you mean f16? there are f64, f32, f16, bf16, e4m3, e5m2, i64, i32, i16, i8, u32, u16, u8`},
 		{`A = "f16"`, `A = ‸16`, `the dtype of A is an integer, expected a string`},
 		{`A = "f16"`, `A = ‸"i8"`, `uniform gives fractions, which i8 cannot hold: use integers(lo,hi) or constant(x)`},
 		{`dtype = { A = "f16"`, `dtype = ‸{ A = "bf16"`, `a control swaps A and B, which are bf16 and f16 here: only inputs of one type can be swapped`},

@@ -30,21 +30,26 @@ const (
 	E5M2 DType = "e5m2"
 	I64  DType = "i64"
 	I32  DType = "i32"
+	I16  DType = "i16"
 	I8   DType = "i8"
+	U32  DType = "u32"
+	U16  DType = "u16"
 	U8   DType = "u8"
 )
 
 // DTypes lists the types of elements.
-func DTypes() []DType { return []DType{F64, F32, F16, BF16, E4M3, E5M2, I64, I32, I8, U8} }
+func DTypes() []DType {
+	return []DType{F64, F32, F16, BF16, E4M3, E5M2, I64, I32, I16, I8, U32, U16, U8}
+}
 
 // Size is the size of one element in bytes.
 func (t DType) Size() int64 {
 	switch t {
 	case F64, I64:
 		return 8
-	case F32, I32:
+	case F32, I32, U32:
 		return 4
-	case F16, BF16:
+	case F16, BF16, I16, U16:
 		return 2
 	}
 	return 1
@@ -81,6 +86,12 @@ func (t DType) C() string {
 		return "int64_t"
 	case I32:
 		return "int32_t"
+	case I16:
+		return "int16_t"
+	case U32:
+		return "uint32_t"
+	case U16:
+		return "uint16_t"
 	case I8:
 		return "int8_t"
 	}
@@ -105,6 +116,12 @@ func (t DType) Range() (lo, hi float64) {
 		return -1 << 3, 1 << 3
 	case I32:
 		return math.MinInt32, math.MaxInt32
+	case I16:
+		return math.MinInt16, math.MaxInt16
+	case U32:
+		return 0, math.MaxUint32
+	case U16:
+		return 0, math.MaxUint16
 	case I8:
 		return math.MinInt8, math.MaxInt8
 	}

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -538,7 +539,7 @@ type element struct {
 
 // unsigned says that the type holds numbers that the definition's type does not.
 func (e element) unsigned(ctype string) bool {
-	return (e.dtype == I32 || e.dtype == I64) && (strings.HasPrefix(ctype, "u") || ctype == "size_t")
+	return e.dtype == I64 && (strings.HasPrefix(ctype, "u") || ctype == "size_t")
 }
 
 // elements are the types of elements, as they are written.
@@ -553,9 +554,13 @@ var elements = func() map[string]element {
 		}
 	}
 	all["signed int"], all["signed char"], all["unsigned char"] = all["int"], all["int8_t"], all["uint8_t"]
+	all["_Float16"], all["__bf16"] = element{F16, 1, true}, element{BF16, 1, true}
+	// Where pointers are cast, the definition may give another type of the same size, such as bf16 for its bits.
 	for dtype, names := range map[DType][]string{
 		I64: {"long", "long int", "long long", "long long int", "size_t", "uint64_t", "unsigned long", "unsigned long int", "unsigned long long", "unsigned long long int"},
-		I32: {"unsigned", "unsigned int", "uint", "uint32_t"},
+		U32: {"uint32_t", "unsigned", "unsigned int", "uint"},
+		I16: {"int16_t", "short", "short int", "signed short", "signed short int"},
+		U16: {"uint16_t", "unsigned short", "unsigned short int", "ushort"},
 		I8:  {"char"}, U8: {"bool", "_Bool"},
 	} {
 		for _, name := range names {
@@ -564,7 +569,7 @@ var elements = func() map[string]element {
 	}
 	all["__half2"], all["half2"] = element{F16, 2, true}, element{F16, 2, true}
 	all["__nv_bfloat162"], all["nv_bfloat162"] = element{BF16, 2, true}, element{BF16, 2, true}
-	for name, dtype := range map[string]DType{"float": F32, "double": F64, "int": I32, "uint": I32, "long": I64, "longlong": I64, "char": I8, "uchar": U8} {
+	for name, dtype := range map[string]DType{"float": F32, "double": F64, "int": I32, "uint": U32, "short": I16, "ushort": U16, "long": I64, "longlong": I64, "char": I8, "uchar": U8} {
 		for n := 2; n <= 4; n++ {
 			all[name+strconv.Itoa(n)] = element{dtype, n, true}
 		}
@@ -735,11 +740,15 @@ func (s *source) argument(at int, text string) error {
 	}
 	e, ok := elements[a.ctype]
 	if said, has := s.declared[a.name]; has && a.pointer {
-		each := e.each
+		held := e.dtype.Size() * int64(e.each) // 0 for what is not known
 		if e, ok = elements[said.text]; !ok {
 			return s.fault(said.at, "%s cannot be declared as %s: %s", a.name, said.text, known)
 		}
-		e.each, e.cast = max(each, e.each), true
+		size := e.dtype.Size() * int64(e.each)
+		if held > 1 && held%size != 0 { // of single bytes are buffers of anything
+			return s.fault(said.at, "%s points to %s, which has %d bytes, and is declared as %s, which has %d: correct one of the two", a.name, a.ctype, held, said.text, size)
+		}
+		e.each, e.cast = e.each*int(max(held/size, 1)), true
 	}
 	dtype := e.dtype
 	words := strings.Fields(a.ctype)
@@ -747,7 +756,11 @@ func (s *source) argument(at int, text string) error {
 	case a.ctype == "":
 		return s.fault(at, "the argument %q of %s has no name: name it", shown, s.entry.id)
 	case a.pointer && !ok && s.given != nil: // a type that the source names itself
-	case a.pointer && !ok, a.pointer && !s.cuda && (dtype == F16 || dtype == BF16 || dtype.FP8()):
+	case a.pointer && !s.cuda && dtype.FP8():
+		return s.fault(at, "%s holds elements of the type %s, which GPUs alone have: give a source whose name ends in .cu", a.name, cmp.Or(s.declared[a.name].text, a.ctype))
+	case a.pointer && !s.cuda && !e.cast && (dtype == F16 || dtype == BF16):
+		return s.fault(at, "%s holds elements of the type %s, which C does not have: take uint16_t, and say what its bits are, as // tune: %s = %s", a.name, a.ctype, a.name, deviceType(dtype))
+	case a.pointer && !ok:
 		return s.fault(at, "%s points to elements of the type %s, which evotune does not know: write what it holds, as // tune: %s = float; %s", a.name, a.ctype, a.name, known)
 	case a.pointer:
 		a.dtype, a.each, a.cast = dtype, e.each, e.cast
@@ -761,7 +774,11 @@ func (s *source) argument(at int, text string) error {
 	default:
 		return s.fault(at, "%s is of the type %s, which evotune cannot pass: give the kernel integers, float or double", a.name, a.ctype)
 	}
-	if _, said := s.declared[a.name]; a.pointer && !said && s.given == nil && e.unsigned(a.ctype) {
+	_, said := s.declared[a.name]
+	if a.pointer && !said && s.given == nil && dtype == U16 && e.each == 1 {
+		s.taken = append(s.taken, s.at(at, "assumed: the elements of %s are whole numbers; if they are the bits of halves, say so, as // tune: %s = __half", a.name, a.name))
+	}
+	if a.pointer && !said && s.given == nil && e.unsigned(a.ctype) {
 		s.taken = append(s.taken, s.at(at, "assumed: the elements of %s stay below 2^%d: the definition has no %s and holds them as %s", a.name, 8*dtype.Size()-1, a.ctype, dtype))
 	}
 	assumed, role := "", "a scalar"
@@ -788,7 +805,7 @@ func (s *source) argument(at int, text string) error {
 }
 
 // known are the types of elements, for messages.
-const known = "there are float, double, int64_t, int32_t, int8_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too"
+const known = "there are float, double, int64_t, int32_t, int16_t, int8_t, uint32_t, uint16_t and uint8_t, in CUDA __half, __nv_bfloat16, __nv_fp8_e4m3 and __nv_fp8_e5m2 too"
 
 // changes finds the line of the entry that adds to elements of a buffer, or otherwise
 // updates them: 0 for none.
@@ -1040,7 +1057,10 @@ func (s *source) template(entry string) string {
 			if a.restrict && s.cuda {
 				star = " *__restrict__ "
 			}
-			ctype := deviceType(a.dtype)
+			ctype := a.dtype.C()
+			if s.cuda {
+				ctype = deviceType(a.dtype)
+			}
 			if a.input {
 				ctype = "const " + ctype
 			}

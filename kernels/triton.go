@@ -50,7 +50,7 @@ var tritonOptions = map[string]any{"num_warps": int64(4), "num_stages": int64(3)
 
 // tritonTypes are Triton's names of types.
 var tritonTypes = map[DType]string{
-	F64: "fp64", F32: "fp32", F16: "fp16", BF16: "bf16", E4M3: "fp8e4nv", E5M2: "fp8e5", I64: "i64", I32: "i32", I8: "i8", U8: "u8",
+	F64: "fp64", F32: "fp32", F16: "fp16", BF16: "bf16", E4M3: "fp8e4nv", E5M2: "fp8e5", I64: "i64", I32: "i32", I16: "i16", I8: "i8", U32: "u32", U16: "u16", U8: "u8",
 }
 
 // A tritonSource is what only an implementation in Triton has.

@@ -47,7 +47,7 @@ CTYPES = {
 
 TYPES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
-    "i64": "int64", "i32": "int32", "i8": "int8", "u8": "uint8",
+    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u32": "uint32", "u16": "uint16", "u8": "uint8",
 }  # fmt: skip
 
 
@@ -86,7 +86,7 @@ class TensorMap(ctypes.Structure):
     _fields_ = [("words", ctypes.c_uint64 * 16)]
     # What CU_TENSOR_MAP_DATA_TYPE_ names, and bytes.
     TYPES = {
-        "u8": (0, 1), "i8": (0, 1), "e4m3": (0, 1), "e5m2": (0, 1), "i32": (3, 4), "i64": (5, 8),
+        "u8": (0, 1), "i8": (0, 1), "e4m3": (0, 1), "e5m2": (0, 1), "i16": (1, 2), "u16": (1, 2), "u32": (2, 4), "i32": (3, 4), "i64": (5, 8),
         "f16": (6, 2), "f32": (7, 4), "f64": (8, 8), "bf16": (9, 2),
     }
     SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}

@@ -15,14 +15,14 @@ import (
 
 // The harness's codes, in the order of its enums.
 var (
-	dtypes        = []string{"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "e4m3", "e5m2"}
+	dtypes        = []string{"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "e4m3", "e5m2", "u32", "u16"}
 	distributions = []string{"constant", "uniform", "normal", "integers"}
 )
 
-var dtypeSizes = []int64{8, 4, 2, 2, 8, 4, 2, 1, 1, 1, 1}
+var dtypeSizes = []int64{8, 4, 2, 2, 8, 4, 2, 1, 1, 1, 1, 4, 2}
 
 // dtypeSteps are the distances from 1 to the next value; 0 for integers.
-var dtypeSteps = []float64{0x1p-52, 0x1p-23, 0x1p-10, 0x1p-7, 0, 0, 0, 0, 0, 0x1p-3, 0x1p-2}
+var dtypeSteps = []float64{0x1p-52, 0x1p-23, 0x1p-10, 0x1p-7, 0, 0, 0, 0, 0, 0x1p-3, 0x1p-2, 0, 0}
 
 // poisons are what outputs hold before a launch, eight bytes at a time: NaNs
 // that no arithmetic gives, an unlikely pattern for integers. E4M3 has no other NaN
@@ -31,7 +31,7 @@ var dtypeSteps = []float64{0x1p-52, 0x1p-23, 0x1p-10, 0x1p-7, 0, 0, 0, 0, 0, 0x1
 var poisons = []uint64{
 	0x7ff8dead5eed0bad, 0x7fc0dead7fc0dead, 0x7ead7ead7ead7ead, 0x7fed7fed7fed7fed,
 	0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5,
-	0x7f7f7f7f7f7f7f7f, 0x7f7f7f7f7f7f7f7f,
+	0x7f7f7f7f7f7f7f7f, 0x7f7f7f7f7f7f7f7f, 0xa55a6996c33c5aa5, 0xa55a6996c33c5aa5,
 }
 
 // A buffer is one of the problem's, checked and in the harness's codes.
@@ -247,7 +247,7 @@ func apartLimit(b buffer, rms float64) float64 {
 // The codes of cuTensorMapEncodeTiled. Types that it does not have are read as bits.
 var (
 	mapTypes = map[string]int{
-		"u8": 0, "i8": 0, "e4m3": 0, "e5m2": 0, "i16": 1, "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
+		"u8": 0, "i8": 0, "e4m3": 0, "e5m2": 0, "i16": 1, "u16": 1, "u32": 2, "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
 	}
 	mapSwizzles   = []int64{0, 32, 64, 128}
 	mapPromotions = []int64{0, 64, 128, 256}

@@ -18,6 +18,8 @@ const (
 	i32
 	i16
 	i8
+	u32
+	u16
 	u8
 )
 
@@ -34,6 +36,8 @@ var dtypes = [...]struct {
 	i32:  {"i32", 4, true},
 	i16:  {"i16", 2, true},
 	i8:   {"i8", 1, true},
+	u32:  {"u32", 4, true},
+	u16:  {"u16", 2, true},
 	u8:   {"u8", 1, true},
 }
 
@@ -70,6 +74,10 @@ func (d dtype) put(b []byte, i int, x float64) {
 		order.PutUint16(b[2*i:], uint16(saturate(x, math.MinInt16, math.MaxInt16)))
 	case i8:
 		b[i] = byte(saturate(x, math.MinInt8, math.MaxInt8))
+	case u32:
+		order.PutUint32(b[4*i:], uint32(saturate(x, 0, math.MaxUint32)))
+	case u16:
+		order.PutUint16(b[2*i:], uint16(saturate(x, 0, math.MaxUint16)))
 	case u8:
 		b[i] = byte(saturate(x, 0, math.MaxUint8))
 	}
@@ -102,6 +110,10 @@ func (d dtype) get(b []byte, i int) float64 {
 		return float64(int16(order.Uint16(b[2*i:])))
 	case i8:
 		return float64(int8(b[i]))
+	case u32:
+		return float64(order.Uint32(b[4*i:]))
+	case u16:
+		return float64(order.Uint16(b[2*i:]))
 	default:
 		return float64(b[i])
 	}

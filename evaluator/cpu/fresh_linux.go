@@ -82,6 +82,10 @@ func (d distribution) quick(b []byte, t dtype, from secret) {
 		whole(view[int16](b), d, from)
 	case d.kind == "integers" && t == i8:
 		whole(view[int8](b), d, from)
+	case d.kind == "integers" && t == u32:
+		whole(view[uint32](b), d, from)
+	case d.kind == "integers" && t == u16:
+		whole(view[uint16](b), d, from)
 	case d.kind == "integers" && t == u8:
 		whole(view[uint8](b), d, from)
 	case d.kind == "integers":
@@ -124,7 +128,7 @@ func (d distribution) integer(from *secret) int64 {
 
 // These have their secrets as values, which stay in registers.
 
-func whole[T int64 | int32 | int16 | int8 | uint8](out []T, d distribution, from secret) {
+func whole[T int64 | int32 | int16 | int8 | uint32 | uint16 | uint8](out []T, d distribution, from secret) {
 	for i := range out {
 		out[i] = T(d.integer(&from))
 	}

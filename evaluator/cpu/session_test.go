@@ -747,6 +747,8 @@ func testQuick(t *testing.T) {
 		{distribution{"integers", -128, 127}, i8, 256},
 		{distribution{"integers", 0, 255}, u8, 256},
 		{distribution{"integers", -9, 9}, i16, 19},
+		{distribution{"integers", 0, 1000}, u32, 1001},
+		{distribution{"integers", 0, 9}, u16, 10},
 		{distribution{"constant", 3, 0}, f32, 1},
 	} {
 		const n = 1 << 18

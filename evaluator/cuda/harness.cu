@@ -15,7 +15,7 @@ typedef long long i64;
 
 #define EXPORT extern "C" __global__ void
 
-enum dtype { F64, F32, F16, BF16, I64, I32, I16, I8, U8, E4M3, E5M2 };
+enum dtype { F64, F32, F16, BF16, I64, I32, I16, I8, U8, E4M3, E5M2, U32, U16 };
 enum distribution { CONSTANT, UNIFORM, NORMAL, INTEGERS };
 
 enum { THREADS = 256 }; // in every block of kernels that reduce
@@ -110,6 +110,8 @@ static __device__ void put(void *p, int t, i64 i, double x)
 	case I16: ((short *)p)[i] = (short)saturate(x, -32768, 32767); break;
 	case I8: ((signed char *)p)[i] = (signed char)saturate(x, -128, 127); break;
 	case U8: ((u8 *)p)[i] = (u8)saturate(x, 0, 255); break;
+	case U32: ((u32 *)p)[i] = (u32)saturate(x, 0, 4294967295.0); break;
+	case U16: ((unsigned short *)p)[i] = (unsigned short)saturate(x, 0, 65535); break;
 	case E4M3: ((u8 *)p)[i] = e4m3_from_bits((u64)__double_as_longlong(x)); break;
 	case E5M2: ((u8 *)p)[i] = e5m2_from_bits((u64)__double_as_longlong(x)); break;
 	}
@@ -126,6 +128,8 @@ static __device__ double get(const void *p, int t, i64 i)
 	case I32: return ((const int *)p)[i];
 	case I16: return ((const short *)p)[i];
 	case I8: return ((const signed char *)p)[i];
+	case U32: return ((const u32 *)p)[i];
+	case U16: return ((const unsigned short *)p)[i];
 	case E4M3: return __longlong_as_double((i64)e4m3_to_bits(((const u8 *)p)[i]));
 	case E5M2: return __longlong_as_double((i64)e5m2_to_bits(((const u8 *)p)[i]));
 	default: return ((const u8 *)p)[i];
@@ -136,8 +140,8 @@ static __device__ int size_of(int t)
 {
 	switch (t) {
 	case F64: case I64: return 8;
-	case F32: case I32: return 4;
-	case F16: case BF16: case I16: return 2;
+	case F32: case I32: case U32: return 4;
+	case F16: case BF16: case I16: case U16: return 2;
 	default: return 1;
 	}
 }

@@ -40,7 +40,10 @@ func TestComparisonsOfTheHarness(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	const want = `masked: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 500
+	const want = `4 bytes: 4294967295 0
+2 bytes: 65535 0
+2 bytes: 32767 -7
+masked: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 500
 not masked: diff inf at 1 (7, nan) squares nan not finite 0 unwritten 0 skipped 0 surplus 0
 wrong: diff 1.5 at 10 (3.5, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 500
 one unit: diff 0 at 0 (2, 2) squares 2004 not finite 0 unwritten 0 skipped 500 surplus 500

@@ -17,7 +17,7 @@ var pythonWords = strings.Fields("False None True and as assert async await brea
 
 // Words of Go, and names that the generated code uses.
 var goWords = strings.Fields("break case chan const continue default defer else fallthrough for func go goto if import interface map " +
-	"package range return select struct switch type var c n err len unsafe status room choice sizes error make int64 float32 float64 uint16 int32 int8 uint8 nil fmt i")
+	"package range return select struct switch type var c n err len unsafe status room choice sizes error make int64 float32 float64 uint16 uint32 int32 int16 int8 uint8 nil fmt i")
 
 // local makes names usable as lower-case variables, all different.
 func local(names, taken []string) []string {
@@ -114,8 +114,14 @@ func (b buffer) GoType() string {
 		return "int64"
 	case kernels.I32:
 		return "int32"
+	case kernels.I16:
+		return "int16"
 	case kernels.I8:
 		return "int8"
+	case kernels.U32:
+		return "uint32"
+	case kernels.U16:
+		return "uint16"
 	}
 	return "uint8"
 }

@@ -171,7 +171,7 @@ func (t *translator) held(src string) (string, error) {
 // mapTypes are the types of elements as cuTensorMapEncodeTiled has them. Those that it
 // lacks are read as their bits.
 var mapTypes = map[kernels.DType]int{
-	kernels.U8: 0, kernels.I8: 0, kernels.E4M3: 0, kernels.E5M2: 0, kernels.I32: 3, kernels.I64: 5,
+	kernels.U8: 0, kernels.I8: 0, kernels.E4M3: 0, kernels.E5M2: 0, kernels.I16: 1, kernels.U16: 1, kernels.U32: 2, kernels.I32: 3, kernels.I64: 5,
 	kernels.F16: 6, kernels.F32: 7, kernels.F64: 8, kernels.BF16: 9,
 }
 

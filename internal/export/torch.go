@@ -21,7 +21,8 @@ import (
 var torchTypes = map[kernels.DType][2]string{
 	kernels.F64: {"at::kDouble", "float64"}, kernels.F32: {"at::kFloat", "float32"}, kernels.F16: {"at::kHalf", "float16"},
 	kernels.BF16: {"at::kBFloat16", "bfloat16"}, kernels.I64: {"at::kLong", "int64"}, kernels.I32: {"at::kInt", "int32"},
-	kernels.I8: {"at::kChar", "int8"}, kernels.U8: {"at::kByte", "uint8"},
+	kernels.I16: {"at::kShort", "int16"}, kernels.I8: {"at::kChar", "int8"}, kernels.U8: {"at::kByte", "uint8"},
+	kernels.U32: {"at::kUInt32", "uint32"}, kernels.U16: {"at::kUInt16", "uint16"}, // since PyTorch 2.3
 	kernels.E4M3: {"at::kFloat8_e4m3fn", "float8_e4m3fn"}, kernels.E5M2: {"at::kFloat8_e5m2", "float8_e5m2"}, // since PyTorch 2.1
 }
 

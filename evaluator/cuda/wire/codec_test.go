@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -236,5 +237,17 @@ func TestGeometryText(t *testing.T) {
 			t.Errorf("%s: %q is the text of another launch, or does not begin with the old one", name, text)
 		}
 		seen[text] = true
+	}
+}
+
+// The files of inputs hold every number of a type, such as those that a float lacks.
+func TestElements(t *testing.T) {
+	for dtype, list := range map[string][]float64{
+		"f64": {0.1, 1e300}, "i64": {1 << 53}, "i32": {math.MaxInt32, math.MinInt32}, "u32": {math.MaxUint32}, "u16": {math.MaxUint16}, "i16": {math.MinInt16}, "f32": {0.5},
+	} {
+		b := wire.AppendElements(nil, dtype, list)
+		if got := wire.Elements(b, dtype); !slices.Equal(got, list) || int64(len(b)) != wire.ElementBytes(dtype)*int64(len(list)) {
+			t.Errorf("%s: %v of %v", dtype, got, list)
+		}
 	}
 }

@@ -58,7 +58,7 @@ func AppendDoubles(b []byte, list []float64) []byte {
 // ElementBytes is what an element of a type takes in the file of a shape's inputs: a float
 // holds all numbers of most types.
 func ElementBytes(dtype string) int64 {
-	if dtype == "f64" || dtype == "i64" || dtype == "i32" {
+	if dtype == "f64" || dtype == "i64" || dtype == "i32" || dtype == "u32" {
 		return 8
 	}
 	return 4

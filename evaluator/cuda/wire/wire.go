@@ -134,7 +134,7 @@ const MadeContents = 3
 // A Buffer is one array argument.
 type Buffer struct {
 	Name  string `json:"name"`
-	DType string `json:"dtype"` // f64 f32 f16 bf16 i64 i32 i16 i8 u8 e4m3 e5m2
+	DType string `json:"dtype"` // f64 f32 f16 bf16 i64 i32 i16 i8 u8 e4m3 e5m2 u32 u16
 	Role  string `json:"role"`  // in, out, inout
 	// Data fills inputs: the distribution and its two parameters, as in
 	// kernels.Data.

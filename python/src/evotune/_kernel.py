@@ -30,10 +30,10 @@ Data = Union[str, Callable[..., Any], None]
 
 _DTYPES = {
     "float64": "f64", "double": "f64", "float32": "f32", "float": "f32", "float16": "f16", "half": "f16", "bfloat16": "bf16",
-    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int64": "i64", "int32": "i32", "int8": "i8", "uint8": "u8",
+    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint32": "u32", "uint16": "u16", "uint8": "u8",
 }
 _NAME = r"[a-z0-9][a-z0-9_-]{0,62}"
-_KNOWN = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i64", "i32", "i8", "u8")
+_KNOWN = ("f64", "f32", "f16", "bf16", "e4m3", "e5m2", "i64", "i32", "i16", "i8", "u32", "u16", "u8")
 
 
 def dtype_of(dtype: Any) -> str:

@@ -93,7 +93,7 @@ class _Call:
                     value = value.get()
                 self.arrays[name] = value
                 known = dtype_of(value.dtype)
-                if a.get("dtype") and a["dtype"] != known:
+                if a.get("dtype") and a["dtype"] != known and not (known[0] in "iu" and a["dtype"][0] in "iu" and known[1:] == a["dtype"][1:]):
                     raise Error(f"argument {i} of {self.entry}, {name}, has the dtype {value.dtype}, and the source has {a['type']}")
             elif a.get("dtype") == "i64":
                 self.dims[name] = int(value)

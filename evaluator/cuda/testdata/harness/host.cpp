@@ -90,6 +90,12 @@ int main()
 		other[i] = got[i];
 		put(eights, E4M3, i, i % 2 ? 7 : 2);
 	}
+	for (int t : {U32, U16, I16}) {
+		u64 at = 0;
+		put(&at, t, 0, 1e12);
+		put(&at, t, 1, -7);
+		printf("%d bytes: %.0f %.0f\n", size_of(t), get(&at, t, 0), get(&at, t, 1));
+	}
 	auto hide = [&] {
 		memcpy(hidden, want, sizeof want);
 		launch([&] { evotune_veil(hidden, N, KEY); });
