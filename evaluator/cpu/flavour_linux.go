@@ -5,6 +5,7 @@ import (
 	"context"
 	"debug/elf"
 	_ "embed" // for the harness's source
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -35,9 +36,9 @@ type flavour struct {
 	args, harness []string
 	// flags changes the candidate's own flags; nil keeps them.
 	flags func([]string) []string
-	// wrapper is a command line that runs the harness.
-	wrapper []string
-	env     []string
+	// wrapper is a command line that runs the harness, and unread what it would read for nothing.
+	wrapper, unread []string
+	env             []string
 	// heap gives every launch buffers of their own, of exactly their size.
 	heap bool
 	// sandbox and limits are those of the harness's options.
@@ -234,6 +235,31 @@ func (c *compilation) annotateOpenMP() {
 	for _, name := range orderedByOpenMP {
 		c.args = append(c.args, "-Wl,--wrap="+name)
 	}
+}
+
+// symbolsOf is the file with the symbols of a library that has none itself, where a distribution puts it; "" if there is
+// none.
+func symbolsOf(library string) string {
+	f, err := elf.Open(library)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	section := f.Section(".note.gnu.build-id")
+	if section == nil {
+		return ""
+	}
+	note, err := section.Data()
+	const header = 16 // three sizes, and the name "GNU"
+	if err != nil || len(note) < header+2 {
+		return ""
+	}
+	id := hex.EncodeToString(note[header:])
+	path := filepath.Join("/usr/lib/debug/.build-id", id[:2], id[2:]+".debug")
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	return path
 }
 
 // buildHarness compiles the harness for a flavour into dir and returns its

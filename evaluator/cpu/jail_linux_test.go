@@ -204,6 +204,14 @@ func jailedCandidates(t *testing.T, o Options, flavours func(*lab) []flavour) {
 			if f.name == memcheckName {
 				delete(want, 56) // valgrind answers for itself
 				delete(want, 57)
+				// It is spared the symbols of the C library, if they are in a file of their own.
+				libc, err := h.tool.command(t.Context(), h.tool.path, "-print-file-name=libc.so.6")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if symbols := symbolsOf(strings.TrimSpace(string(libc))); strings.Join(f.unread, " ") != symbols || symbolsOf(os.Args[0]) != "" {
+					t.Errorf("it does without %q, not %q", f.unread, symbols)
+				}
 			}
 			for act, value := range want {
 				if got, err := try(act); err != nil || got != value {

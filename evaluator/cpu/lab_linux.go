@@ -440,7 +440,7 @@ func (h *lab) start(ctx context.Context, f *flavour, object []byte, a *arena, en
 	if h.sandbox && h.tool.jail != nil {
 		jail = h.tool.jail.With([]string{h.harness[f.name]}, nil)
 		if wrapper != nil {
-			outer := jail.With([]string{filepath.Dir(wrapper[0])}, []string{temporary})
+			outer := jail.With([]string{filepath.Dir(wrapper[0])}, []string{temporary}).Without(f.unread...)
 			wrapper = slices.Concat([]string{h.harness["clean"], "exec", outer.List()}, wrapper)
 			jail = nil
 		}

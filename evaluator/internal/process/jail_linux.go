@@ -74,6 +74,33 @@ func (j *Jail) With(read, write []string) *Jail {
 	return &Jail{Read: slices.Concat(j.Read, read), Write: slices.Concat(j.Write, write), Ports: j.Ports, Streams: j.Streams, Capabilities: j.Capabilities}
 }
 
+// Without returns a jail in which some files cannot be read: for each folder above them it has what else is in the folder
+// now. Links in it need no place of their own, since what they point to has one or none.
+func (j *Jail) Without(files ...string) *Jail {
+	out := j.With(nil, nil)
+	out.Read = nil
+	for todo := slices.Clone(j.Read); len(todo) > 0; {
+		path := todo[0]
+		todo = todo[1:]
+		real, err := filepath.EvalSymlinks(path)
+		holds := func(file string) bool { return strings.HasPrefix(file, real+"/") }
+		switch {
+		case err != nil || !slices.ContainsFunc(files, holds) && !slices.Contains(files, real):
+			out.Read = append(out.Read, path)
+			continue
+		case slices.Contains(files, real):
+			continue
+		}
+		list, _ := os.ReadDir(real) // nothing is what can be read of a folder that cannot be listed
+		for _, e := range list {
+			if e.Type()&os.ModeSymlink == 0 && !strings.Contains(e.Name(), ":") {
+				todo = append(todo, filepath.Join(real, e.Name()))
+			}
+		}
+	}
+	return out
+}
+
 // List gives the paths as evaluator/cpu/native/jail.h reads them.
 func (j *Jail) List() string {
 	var entries []string

@@ -96,6 +96,35 @@ func openSockets() {
 }
 
 // Sockets that reach beyond the machine are refused to a jailed program.
+// A jail without a file has all else that was in its folder, and no link back to it.
+func TestJailWithout(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"lib/debug/a/one", "lib/debug/a/two", "lib/debug/b/three", "lib/four", "other/five"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), os.WriteFile(filepath.Join(dir, name), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink("debug/a", filepath.Join(dir, "lib/link")), os.Symlink("lib", filepath.Join(dir, "usual"))); err != nil {
+		t.Fatal(err)
+	}
+	from := func(names ...string) (paths []string) {
+		for _, n := range names {
+			paths = append(paths, filepath.Join(dir, n))
+		}
+		return paths
+	}
+	j := &Jail{Read: append(from("lib", "other", "usual"), "/not there"), Write: from("other")}
+	got := j.Without(from("lib/debug/a/one", "lib/debug/nothing")...)
+	slices.Sort(got.Read)
+	want := from("lib/debug/a/two", "lib/debug/b", "lib/four", "other")
+	if read := slices.Compact(got.Read); !slices.Equal(read, append([]string{"/not there"}, want...)) || !slices.Equal(got.Write, j.Write) {
+		t.Errorf("%v and %v", read, got.Write)
+	}
+	if got := j.Without(); !slices.Equal(got.Read, j.Read) {
+		t.Errorf("without nothing: %v", got.Read)
+	}
+}
+
 func TestJailNetwork(t *testing.T) {
 	needLandlock(t)
 	l := launcher(t)
