@@ -141,7 +141,7 @@ type Progress struct {
 	Usage       *evaluator.Usage `json:"usage,omitempty"`
 }
 
-// A Preparation is a step of the preparation of a campaign.
+// A Preparation is a step of the preparation of a campaign or an operation.
 type Preparation struct {
 	Step    string        `json:"step" doc:"What is being done: \"reference at shape 1024, on the CPU\"."`
 	SinceNS time.Duration `json:"since_ns"`
@@ -429,6 +429,8 @@ type Operation struct {
 	Kind  string `json:"kind" enum:"verify,judge,export,report,importance,backup,archive"`
 	State State  `json:"state" enum:"queued,preparing,finished,failed,cancelled" doc:"preparing means that it runs."`
 	Error string `json:"error,omitempty"`
+	// Preparing is the longest step that is under way while what measures is prepared.
+	Preparing *Preparation `json:"preparing,omitempty"`
 	// Result is the outcome, as the corresponding command prints it with --json.
 	Result json.RawMessage `json:"result,omitempty"`
 	// Download is the path of the files that it made, if any.

@@ -419,12 +419,16 @@ func (c *Client) Operation(ctx context.Context, id string) (Operation, error) {
 	return get[Operation](ctx, c, nil, "operations", id)
 }
 
-// Wait waits for the end of an operation, and returns it.
-func (c *Client) Wait(ctx context.Context, id string) (Operation, error) {
+// Wait waits for the end of an operation, and returns it. Tell, if it is not nil, gets what the service says of it
+// until then, again and again.
+func (c *Client) Wait(ctx context.Context, id string, tell func(Operation)) (Operation, error) {
 	for wait := firstWait; ; wait = min(wait*3/2, time.Second) {
 		o, err := c.Operation(ctx, id)
 		if err != nil || o.State.Ended() {
 			return o, err
+		}
+		if tell != nil {
+			tell(o)
 		}
 		select {
 		case <-ctx.Done():

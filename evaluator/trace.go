@@ -75,11 +75,17 @@ func WithPreparation(ctx context.Context, p *Preparation) context.Context {
 // Preparing reports that a step of a preparation begins, if somebody follows it, and returns the
 // context for its parts. Done ends the step.
 func Preparing(ctx context.Context, format string, args ...any) (_ context.Context, done func()) {
+	return PreparingFor(ctx, 0, format, args...)
+}
+
+// PreparingFor is [Preparing] for a step that is known only now, and has been under way for some time: on
+// another machine.
+func PreparingFor(ctx context.Context, took time.Duration, format string, args ...any) (_ context.Context, done func()) {
 	in, ok := ctx.Value(prepareKey{}).(*preparing)
 	if !ok {
 		return ctx, func() {}
 	}
-	p, s := in.of, &preparing{of: in.of, in: in, what: fmt.Sprintf(format, args...), begun: time.Now()}
+	p, s := in.of, &preparing{of: in.of, in: in, what: fmt.Sprintf(format, args...), begun: time.Now().Add(-took)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	in.parts++
@@ -105,6 +111,37 @@ func (p *Preparation) Now() (what string, took time.Duration) {
 		}
 	}
 	return "", 0
+}
+
+// longStep is how long a step of preparation takes before people are told of it.
+const longStep = 5 * time.Second
+
+// A Patience says when to tell people that a step of preparation is under way: after 5 s, and
+// whenever it has taken twice as long as when that was last told. The zero value works.
+type Patience struct {
+	// Scripts keep what they were told last: another step is then told at once.
+	Scripts bool
+
+	what string
+	next time.Duration
+	told bool
+}
+
+// Due says whether to tell of a step now. A step that is an earlier one again, for another shape
+// say, has another name or has taken less time.
+func (p *Patience) Due(what string, took time.Duration) bool {
+	stale := p.Scripts && p.told && what != p.what
+	if what != p.what || took < p.next/2 {
+		p.what, p.next = what, longStep
+	}
+	if what == "" || took < p.next && !stale {
+		return false
+	}
+	for p.next <= took {
+		p.next *= 2
+	}
+	p.told = true
+	return true
 }
 
 // WithHold returns a context under which an Evaluator calls hold before it times a

@@ -39,3 +39,36 @@ func TestPreparation(t *testing.T) {
 		done()
 	}
 }
+
+// TestPatience: a step that takes long is told after 5 s and whenever its time has doubled, and the
+// next one only if it takes long, too. Scripts hear of the next one at once.
+func TestPatience(t *testing.T) {
+	type moment struct {
+		what           string
+		seconds        float64
+		people, script bool
+	}
+	people, scripts := evaluator.Patience{}, evaluator.Patience{Scripts: true}
+	for i, m := range []moment{
+		{"", 0, false, false},
+		{"harness", 4.9, false, false},
+		{"inputs", 0.1, false, false},
+		{"inputs", 5, true, true},
+		{"inputs", 9, false, false},
+		{"inputs", 41, true, true},
+		{"inputs", 79, false, false},
+		{"reference", 0, false, true},
+		{"reference", 0.2, false, false},
+		{"reference", 6, true, true},
+		{"reference", 1, false, false}, // another of the same name
+		{"reference", 5, true, true},
+	} {
+		took := time.Duration(m.seconds * float64(time.Second))
+		if got := people.Due(m.what, took); got != m.people {
+			t.Errorf("%d: people are told of %q after %v: %v", i, m.what, took, got)
+		}
+		if got := scripts.Due(m.what, took); got != m.script {
+			t.Errorf("%d: scripts are told of %q after %v: %v", i, m.what, took, got)
+		}
+	}
+}

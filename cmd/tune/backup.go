@@ -121,7 +121,7 @@ func askHolder[T any](ctx context.Context, a *app, held error, begin func(*api.C
 	}
 	op, err := begin(c)
 	if err == nil {
-		op, err = c.Wait(ctx, op.ID)
+		op, err = c.Wait(ctx, op.ID, nil)
 	}
 	switch {
 	case err != nil:

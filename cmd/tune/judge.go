@@ -206,7 +206,12 @@ func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client,
 		a.preparing(j.kernel)
 		fmt.Fprintf(a.out, "judging %s\n", plain(j.file.Path))
 	}
-	if o, err = c.Wait(ctx, o.ID); err != nil {
+	told := evaluator.Patience{Scripts: a.v.GetBool("json")}
+	if o, err = c.Wait(ctx, o.ID, func(o api.Operation) {
+		if p := o.Preparing; p != nil && told.Due(p.Step, p.SinceNS) {
+			a.stillPreparing("", p.Step, p.SinceNS)
+		}
+	}); err != nil {
 		return remoteError(err)
 	}
 	if o.State != api.Finished {

@@ -12,35 +12,6 @@ import (
 	"github.com/evotune/evotune/evaluator"
 )
 
-// longStep is how long a step of preparation takes before a line says so.
-const longStep = 5 * time.Second
-
-// A patience says when to print that a step of preparation is under way: after longStep, and
-// whenever it has taken twice as long as when that was last printed.
-type patience struct {
-	what string
-	next time.Duration
-	// scripts keep what they were told last: another step is then told at once.
-	scripts, told bool
-}
-
-// due says whether to print a line now. A step that is an earlier one again, for another shape
-// say, has another name or has taken less time.
-func (p *patience) due(what string, took time.Duration) bool {
-	stale := p.scripts && p.told && what != p.what
-	if what != p.what || took < p.next/2 {
-		p.what, p.next = what, longStep
-	}
-	if what == "" || took < p.next && !stale {
-		return false
-	}
-	for p.next <= took {
-		p.next *= 2
-	}
-	p.told = true
-	return true
-}
-
 // preparingText is what a step of preparation is, and for how long it has been.
 func preparingText(what string, took time.Duration) string {
 	return fmt.Sprintf("%s: %s so far", what, took.Round(time.Second))
@@ -96,13 +67,13 @@ func (a *app) followPreparation(ctx context.Context) (_ context.Context, stop fu
 			defer close(done)
 			tick := time.NewTicker(200 * time.Millisecond)
 			defer tick.Stop()
-			told := patience{scripts: a.v.GetBool("json")}
+			told := evaluator.Patience{Scripts: a.v.GetBool("json")}
 			for {
 				select {
 				case <-ended.Done():
 					return
 				case <-tick.C:
-					if what, took := p.Now(); told.due(what, took) {
+					if what, took := p.Now(); told.Due(what, took) {
 						a.stillPreparing("", what, took)
 					}
 				}

@@ -358,14 +358,14 @@ type following struct {
 	reason string
 	said   string
 	begun  *evotune.Started
-	told   patience
+	told   evaluator.Patience
 	end    *evotune.Finished
 }
 
 // follow prints a campaign of a service as if it ran here, until it ends. Ctrl-C detaches and
 // does not stop it. With summary, the past is printed as a short summary.
 func (a *app) follow(ctx context.Context, c *api.Client, id string, summary bool) error {
-	f := &following{app: a, client: c, id: id, told: patience{scripts: a.v.GetBool("json")}}
+	f := &following{app: a, client: c, id: id, told: evaluator.Patience{Scripts: a.v.GetBool("json")}}
 	if summary {
 		campaign, err := c.Campaign(ctx, id)
 		if err != nil {
@@ -502,7 +502,7 @@ func (f *following) status(s *api.Status) {
 	case s.State == api.Queued && s.Position > 0:
 		text = fmt.Sprintf("queued: number %d", s.Position)
 	case s.State == api.Preparing && f.begun == nil:
-		if p := s.Progress; p != nil && p.Preparing != nil && f.told.due(p.Preparing.Step, p.Preparing.SinceNS) {
+		if p := s.Progress; p != nil && p.Preparing != nil && f.told.Due(p.Preparing.Step, p.Preparing.SinceNS) {
 			f.stillPreparing(s.Campaign, p.Preparing.Step, p.Preparing.SinceNS)
 		}
 		text = "preparing: harness, reference, baseline, ceilings of the machine"

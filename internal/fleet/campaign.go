@@ -182,14 +182,40 @@ func (h *Hub) Open(ctx context.Context, o Order) (*Campaign, error) {
 		h.feed(x)
 	}
 	h.mu.Unlock()
-	select {
-	case <-c.described:
-		return c, nil
-	case <-ctx.Done():
-		return nil, errors.Join(ctx.Err(), c.Close())
-	case <-c.closed:
-		return nil, fmt.Errorf("fleet: %w", evaluator.ErrClosed)
+	tick := time.NewTicker(min(time.Second, h.o.Lease/4))
+	defer tick.Stop()
+	at, done := "", func() {}
+	defer func() { done() }()
+	for {
+		select {
+		case <-c.described:
+			return c, nil
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), c.Close())
+		case <-c.closed:
+			return nil, fmt.Errorf("fleet: %w", evaluator.ErrClosed)
+		case <-tick.C:
+		}
+		if what, took := c.preparing(); what != at {
+			done()
+			at, done = what, func() {}
+			if what != "" {
+				_, done = evaluator.PreparingFor(ctx, took, "%s", what)
+			}
+		}
 	}
+}
+
+// preparing is the longest step of preparation of the workers that open the campaign's evaluator; "" without one.
+func (c *Campaign) preparing() (what string, took time.Duration) {
+	c.hub.mu.Lock()
+	defer c.hub.mu.Unlock()
+	for x := range c.hosts {
+		if x.Preparing != "" && (what == "" || x.PreparingNS > took) {
+			what, took = fmt.Sprintf("%s, by worker %s", x.Preparing, x.Name), x.PreparingNS
+		}
+	}
+	return what, took
 }
 
 // SetPriority changes the order among campaigns, if this one is open.

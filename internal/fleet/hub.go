@@ -127,6 +127,7 @@ type host struct {
 	left    bool   // leaving, and it has nothing more to do
 	trouble string // why it takes nothing now, by its own account
 	drained string // why it is given nothing, by the coordinator's, as Hub.drained has it
+	underway
 
 	of      *Campaign // where it is placed, or nil
 	open    bool      // its evaluator is open there
@@ -535,7 +536,7 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 	if x == nil {
 		return orders{Enrol: true}
 	}
-	x.trouble, x.leaving = m.Trouble, m.Leaving
+	x.trouble, x.leaving, x.underway = m.Trouble, m.Leaving, m.underway
 	if left := m.Leaving && len(m.Doing)+len(m.Kept) == 0; left != x.left {
 		if x.left = left; left {
 			h.remember(worker, nil) // it has not got lost
@@ -927,6 +928,10 @@ type Status struct {
 	// Reason says why it is given nothing.
 	Reason   string `json:"reason,omitempty"`
 	Campaign string `json:"campaign,omitempty"`
+	// Preparing is what it does while it is "opening", such as "reference at shape 1024, on the CPU", and
+	// PreparingNS for how long when it was last heard.
+	Preparing   string        `json:"preparing,omitempty"`
+	PreparingNS time.Duration `json:"preparing_ns,omitempty"`
 	// Doing has one entry for each candidate that it has.
 	Doing []Lease `json:"doing,omitempty"`
 	// Drift is the time of its campaign's reference candidate here over that elsewhere; zero
@@ -970,6 +975,8 @@ func (h *Hub) Hosts() []Status {
 			s.Campaign, s.State = x.of.id, "opening"
 			if x.open {
 				s.State = "evaluating"
+			} else {
+				s.Preparing, s.PreparingNS = x.Preparing, x.PreparingNS
 			}
 			s.Drift = x.of.drift(x)
 		}

@@ -61,6 +61,14 @@ type beat struct {
 	Trouble string `json:"trouble,omitempty"`
 	// Leaving says that it takes no more candidates and ends when it has none.
 	Leaving bool `json:"leaving,omitempty"`
+	underway
+}
+
+// An underway is the step of preparation that a worker is at while it opens an evaluator, and for how
+// long it has been; empty when there is none.
+type underway struct {
+	Preparing   string        `json:"preparing,omitempty"`
+	PreparingNS time.Duration `json:"preparing_ns,omitempty"`
 }
 
 // orders are the answer to Beat.

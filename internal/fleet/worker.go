@@ -77,6 +77,9 @@ type worker struct {
 	heard   atomic.Int64         // when the coordinator answered last, in Unix nanoseconds
 	shelf   *shelf
 
+	preparation atomic.Pointer[evaluator.Preparation] // while an evaluator is opened
+	patience    evaluator.Patience                    // with the log; under beats
+
 	mu       sync.Mutex
 	lease    time.Duration
 	place    string
@@ -301,6 +304,12 @@ func (w *worker) say(ctx context.Context, whole bool) error {
 		m.Doing = append(m.Doing, doing{id, r.stage})
 	}
 	w.mu.Unlock()
+	if p := w.preparation.Load(); p != nil {
+		m.Preparing, m.PreparingNS = p.Now()
+		if w.patience.Due(m.Preparing, m.PreparingNS) {
+			w.log.Info("an evaluator is being opened", "step", m.Preparing, "so far", m.PreparingNS.Round(time.Second))
+		}
+	}
 	if w.o.Trouble != nil {
 		m.Trouble = w.o.Trouble()
 	}
@@ -505,7 +514,10 @@ func (w *worker) leave() error {
 // open opens the evaluator of a place and says how that ended.
 func (w *worker) open(ctx context.Context, p Place) error {
 	begun := time.Now()
-	runner, err := w.o.Open(share.With(ctx, w.shelf), p, w.fetch)
+	preparation := &evaluator.Preparation{}
+	w.preparation.Store(preparation)
+	runner, err := w.o.Open(evaluator.WithPreparation(share.With(ctx, w.shelf), preparation), p, w.fetch)
+	w.preparation.Store(nil)
 	if ctx.Err() != nil {
 		if runner != nil {
 			return errors.Join(ctx.Err(), runner.Close())

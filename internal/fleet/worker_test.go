@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/fleet/fleettest"
 )
@@ -90,4 +91,43 @@ func TestEnrolled(t *testing.T) {
 	if want := "enrolled at http://there:8787 as w"; err != nil || !strings.Contains(log.String(), want) {
 		t.Errorf("%v, and the log lacks %q:\n%s", err, want, &log)
 	}
+}
+
+// TestOpeningIsTold: while a worker opens an evaluator, its log, the coordinator's list of workers and the preparation of the campaign
+// say which step is under way, and for how long.
+func TestOpeningIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fleettest.NewFarm(t, fleettest.InMemory(), fleet.DefaultLease, nil)
+		var log bytes.Buffer
+		f.AddWith("w", func(o *fleet.WorkerOptions) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) }, func(ctx context.Context) (fleet.Runner, error) {
+			_, done := evaluator.Preparing(ctx, "reference at shape %s, on the CPU", "X")
+			time.Sleep(time.Minute)
+			done()
+			return fleettest.NewSimulated(t, nil), nil
+		})
+		var p evaluator.Preparation
+		ended := make(chan error, 1)
+		go func() {
+			_, err := f.Run(evaluator.WithPreparation(t.Context(), &p), fleettest.Job(1, 1), &fleettest.Log{}, 1)
+			ended <- err
+		}()
+		time.Sleep(41 * time.Second)
+		synctest.Wait()
+		h := hostOf(f, "w")
+		if h.State != "opening" || h.Preparing != "reference at shape X, on the CPU" || h.PreparingNS < 30*time.Second {
+			t.Errorf("the worker is %s: %q for %s", h.State, h.Preparing, h.PreparingNS)
+		}
+		if what, took := p.Now(); what != "reference at shape X, on the CPU, by worker w" || took < 39*time.Second || took > 42*time.Second {
+			t.Errorf("the campaign prepares %q for %s", what, took)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if what, _ := p.Now(); what != "" || hostOf(f, "w").Preparing != "" {
+			t.Errorf("it is prepared, and %q is under way", what)
+		}
+		if n := strings.Count(log.String(), `step="reference at shape X, on the CPU" "so far"=`); n < 3 || n > 4 {
+			t.Errorf("its log tells %d times of a step of a minute:\n%s", n, &log)
+		}
+	})
 }

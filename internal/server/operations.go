@@ -78,6 +78,7 @@ type operations struct {
 	mu      sync.Mutex
 	of      map[string]*action
 	running map[string]context.CancelFunc
+	prepare map[string]*evaluator.Preparation // of those that measure
 	closed  bool
 	group   sync.WaitGroup
 	ctx     context.Context //nolint:containedctx // the life of the service, for what nobody waits for
@@ -88,7 +89,7 @@ type operations struct {
 // newOperations reads what the last service had. What waited still does; what ran when that
 // service was killed may have killed it, and is not run again unless somebody asks.
 func newOperations(s *Service) (*operations, error) {
-	o := &operations{s: s, dir: s.store.Path() + ".operations", of: map[string]*action{}, running: map[string]context.CancelFunc{}}
+	o := &operations{s: s, dir: s.store.Path() + ".operations", of: map[string]*action{}, running: map[string]context.CancelFunc{}, prepare: map[string]*evaluator.Preparation{}}
 	o.ctx, o.cancel = context.WithCancel(s.ending)
 	list, err := all[action](s.state, opsBucket)
 	if err != nil {
@@ -239,6 +240,7 @@ func (o *operations) begin(a *action) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		delete(o.running, a.ID)
+		delete(o.prepare, a.ID)
 		switch {
 		case a.State == api.Cancelled:
 		case err != nil && o.ctx.Err() != nil:
@@ -328,13 +330,31 @@ func (o *operations) holding(ctx context.Context, id, backend string, do func(co
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, maxOperation, fmt.Errorf("it took longer than %s", maxOperation))
 	defer cancel()
-	if err := do(ctx, d.machine); err != nil {
+	if err := do(o.following(ctx, id), d.machine); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
 		return err
 	}
 	return nil
+}
+
+// following returns a context under which the preparation of an operation is shown.
+func (o *operations) following(ctx context.Context, id string) context.Context {
+	var p evaluator.Preparation
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.prepare[id] = &p
+	return evaluator.WithPreparation(ctx, &p)
+}
+
+// shown is an operation of this moment. The caller holds the lock.
+func (o *operations) shown(a *action) api.Operation {
+	one := a.Operation
+	if p := o.prepare[a.ID]; p != nil {
+		one.Preparing = stepOf(p)
+	}
+	return one
 }
 
 // verify judges a candidate again.
@@ -559,7 +579,7 @@ func (s *Service) operationRoutes() {
 				s.ops.mu.Lock()
 				defer s.ops.mu.Unlock()
 				for _, a := range slices.Backward(s.ops.sorted()) {
-					one := a.Operation
+					one := s.ops.shown(a)
 					one.Result = nil
 					list = append(list, one)
 				}
@@ -576,7 +596,7 @@ func (s *Service) operationRoutes() {
 		if err != nil {
 			return api.Operation{}, err
 		}
-		return a.Operation, nil
+		return s.ops.shown(a), nil
 	}
 	huma.Register(s.api, operation(http.MethodGet, "/v1/operations/{id}", "operation", api.Viewer, "One operation, with its result", 404, 409, 422),
 		func(_ context.Context, in *operationRequest) (*body[api.Operation], error) {

@@ -86,12 +86,18 @@ func (p *progress) now(campaign string, state api.State) api.Progress {
 		out.Workers[i] = w
 	}
 	if state == api.Preparing {
-		if what, took := p.preparation.Now(); what != "" {
-			out.Preparing = &api.Preparation{Step: what, SinceNS: took}
-		}
+		out.Preparing = stepOf(&p.preparation)
 	}
 	out.Usage = p.used()
 	return out
+}
+
+// stepOf is the step that a preparation is at, or nil.
+func stepOf(p *evaluator.Preparation) *api.Preparation {
+	if what, took := p.Now(); what != "" {
+		return &api.Preparation{Step: what, SinceNS: took}
+	}
+	return nil
 }
 
 // usage says how busy the device is.

@@ -1,6 +1,6 @@
 // What can be asked of a campaign.
 
-import { ask, h, problem, say } from "./dom.js";
+import { ask, h, preparing, problem, say } from "./dom.js";
 import { Failure, download, getTagged, operation, patch, post, session } from "./api.js";
 
 const scopes = ["viewer", "runner", "author", "admin"];
@@ -161,7 +161,7 @@ async function slow(button, note, signal, doing, start, done = () => {}) {
   note.replaceChildren(status);
   button.disabled = true;
   try {
-    const op = await operation(await start(), signal, (op) => { status.textContent = `${doing}: ${op.state === "queued" ? "waits for its turn" : "runs"} …`; });
+    const op = await operation(await start(), signal, (op) => { status.textContent = `${doing}: ${op.state === "queued" ? "waits for its turn" : preparing(op) || "runs"} …`; });
     const saved = op.download ? await download(op.download) : "";
     const r = op.result || {};
     const text = saved ? `Saved as ${saved}.` : op.kind === "verify" ? (r.reproduced ? `Reproduced. ${r.reason || ""}` : `Not reproduced: ${r.disturbed || r.reason || "see the result"}.`) : "Done.";

@@ -109,9 +109,9 @@ export function timeLeft(c) {
   return c.progress.remaining_ns >= 0 ? duration(c.progress.remaining_ns) : "unknown";
 }
 
-// preparing says which step of a campaign's preparation is under way, and for how long.
+// preparing says which step of the preparation of a campaign or an operation is under way, and for how long.
 export function preparing(c) {
-  const p = c.state === "preparing" && c.progress?.preparing;
+  const p = c.state === "preparing" && (c.preparing || c.progress?.preparing);
   return p ? ` ${p.step}: ${duration(p.since_ns)} so far` : "";
 }
 

@@ -1,6 +1,6 @@
 // The workers on other machines, live: what each does, and whether they agree.
 
-import { age, ask, badge, cards, count, empty, h, problem, say, short, table, title, when } from "./dom.js";
+import { age, ask, badge, cards, count, duration, empty, h, problem, say, short, table, title, when } from "./dom.js";
 import { get, pause, post, remove, session, shown } from "./api.js";
 import { field, may } from "./actions.js";
 
@@ -72,7 +72,8 @@ export async function fleet({ el, signal, query, keep, on }) {
     };
     const s = x.stats;
     put(0, x.name, h("b", {}, x.name));
-    put(1, `${x.state} ${x.reason}`, h("div", {}, badge({ text: x.state, kind: kinds[x.state] }), x.reason ? h("span", { class: "soft reason" }, x.reason) : ""));
+    const told = x.reason || (x.preparing ? `${x.preparing}: ${duration(x.preparing_ns)} so far` : "");
+    put(1, `${x.state} ${told}`, h("div", {}, badge({ text: x.state, kind: kinds[x.state] }), told ? h("span", { class: "soft reason" }, told) : ""));
     put(2, `${x.device.name} ${x.version}`, h("span", { title: [x.device.fingerprint, ...(x.tools || []).map((t) => `${t.name} ${t.missing ? `missing: ${t.missing}` : t.version || ""}`), `evotune ${x.version}`].join("\n") }, x.device.name || x.backend));
     put(3, x.campaign || "", x.campaign ? h("a", { href: `#/campaigns/${encodeURIComponent(x.campaign)}` }, x.campaign) : "–");
     const now = x.doing || [];
