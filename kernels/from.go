@@ -396,7 +396,7 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 	d.add("[implementation.baseline]")
 	d.add("genome = { %s }", strings.Join(genome, ", "))
 
-	d.others[template] = s.template(entry)
+	d.others[template] = s.template(entry, false)
 	d.others["reference.c"] = s.reference(outs, trial)
 	return d
 }

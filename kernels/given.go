@@ -337,9 +337,9 @@ func (s *source) match() error {
 	return nil
 }
 
-// caller lists the parameters of the function that evotune calls, and the arguments with
+// passed lists the parameters of the function that evotune calls, and the arguments with
 // which it calls the source's.
-func (s *source) caller() (params, call []string) {
+func (s *source) passed() (params, call []string) {
 	for _, d := range s.given.Dims {
 		params = append(params, "int64_t "+d)
 	}
@@ -650,6 +650,9 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	g := s.given
 	d := &drafted{others: map[string]string{}}
 	maps.Copy(d.others, included)
+	if genes == nil && g.Reference.Baseline {
+		maps.Copy(d.others, s.markIncluded())
+	}
 	maps.DeleteFunc(d.others, func(file, _ string) bool { return s.lent[file] })
 	maps.Copy(d.others, g.Files)
 	base := filepath.Base(s.file)
@@ -871,7 +874,8 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	if s.python {
 		d.others[template] = s.text
 	} else {
-		d.others[template] = s.template(entry)
+		// The first folder is for the kernel as its own reference, which says where its lines come from.
+		d.others[template] = s.template(entry, genes == nil && g.Reference.Baseline)
 	}
 	return d
 }

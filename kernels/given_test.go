@@ -2,8 +2,10 @@ package kernels_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -30,10 +32,17 @@ const scaledGiven = `{
 // texts, are replaced.
 func given(t *testing.T, file, text string, replace ...string) (string, *kernels.Draft, error) {
 	t.Helper()
+	return givenFiles(t, file, map[string]string{file: text}, replace...)
+}
+
+func givenFiles(t *testing.T, file string, files map[string]string, replace ...string) (string, *kernels.Draft, error) {
+	t.Helper()
 	temp := t.TempDir()
 	source, dir := filepath.Join(temp, file), filepath.Join(temp, "made")
-	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(temp, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for i := 0; i < len(replace); i += 2 {
 		if !strings.Contains(scaledGiven, replace[i]) {
@@ -308,6 +317,98 @@ func TestGivenOwnBaselineInC(t *testing.T) {
 		_, _, err := given(t, "k.cu", source, own...)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s%s: %v, want %q", c.before, c.code, err, c.want)
+		}
+	}
+}
+
+// Each line of the kernel as its own reference says where it comes from, and a compiler names that place.
+func TestGivenOwnBaselineLines(t *testing.T) {
+	source := `#include <stdio.h>
+#include "part.h"
+#define STEP 2
+#define LONG(x) \
+	((x) + \
+	 STEP)
+/* A comment
+   of two lines. */
+static __device__ float half(float x)
+{
+	return x / 2;
+}
+
+int main(void)
+{
+	printf("%d\n", STEP);
+}
+
+__global__ void scale(float *o, const float *x, int T, int D, float by)
+{
+	for (int i = 0; i < T*D; i += STEP * FAST)
+		o[i] = by*x[i] + part(LONG(0));
+}
+`
+	const part = "#pragma once\n#include <stdio.h>\n\n// Adds.\nstatic __device__ int part(int x)\n{\n\treturn x + 1;\n}\n"
+	own := []string{
+		`{"source": "reference.c", "entry": "ref"}`, `{"baseline": true, "grid": ["(T + STEP - 1) / STEP"], "block": ["STEP"]}`,
+		`"parameters"`, `"grid": ["ceil(T/STEP)"], "block": ["STEP"], "parameters"`,
+	}
+	for _, actions := range []bool{false, true} {
+		source := source
+		if actions {
+			source = strings.Replace(source, "#define STEP 2\n", "{{if .FAST}}\n#define STEP {{.STEP}}\n{{else}}\n#define STEP {{/* less\n*/}}1\n{{end}}\n", 1)
+		}
+		files := map[string]string{"k.cu": source, "part.h": part}
+		dir, _, err := givenFiles(t, "k.cu", files, own...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "reference.c"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if template, err := os.ReadFile(filepath.Join(dir, "kernel.cu.tmpl")); err != nil || strings.Contains(string(template), "@*/") || strings.Contains(string(text), "@*/") {
+			t.Errorf("marks are left: %v", err)
+		}
+		from, n, found := "reference.c", 0, map[string]int{}
+		for i, line := range strings.Split(string(text), "\n") {
+			if _, err := fmt.Sscanf(line, "#line %d %q", &n, &from); err == nil {
+				n--
+				continue
+			}
+			n++
+			if from == "reference.c" {
+				if n != i+1 {
+					t.Fatalf("line %d of reference.c is taken for line %d: %s", i+1, n, line)
+				}
+				continue
+			}
+			if strings.Split(files[from], "\n")[n-1] == line && strings.TrimSpace(line) != "" {
+				found[line]++
+			}
+		}
+		for _, line := range []string{"\t((x) + \\", "   of two lines. */", "\treturn x / 2;", "\t\to[i] = by*x[i] + part(LONG(0));", "\treturn x + 1;", "}"} {
+			if found[line] == 0 {
+				t.Errorf("the place of %q is not known in\n%s", line, text)
+			}
+		}
+		gcc, err := exec.LookPath("gcc")
+		if err != nil {
+			continue
+		}
+		for old, want := range map[string]string{
+			"return x / 2;": "k.cu:%d: ", "return x + 1;": "part.h:%d: ", "o[i] = by*x[i]": "k.cu:%d: ", "\nvoid reference(": "reference.c:%d: ",
+		} {
+			wrong, number := strings.Replace(string(text), old, " @ "+old, 1), 0
+			for _, s := range []string{source, part, string(text)} {
+				if before, _, ok := strings.Cut(s, old); ok && number == 0 {
+					number = 1 + strings.Count(before, "\n")
+				}
+			}
+			cmd := exec.Command(gcc, "-fsyntax-only", "-fno-show-column", "-w", "-x", "c", "-")
+			cmd.Stdin = strings.NewReader(wrong)
+			if said, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(said), fmt.Sprintf(want, number)) {
+				t.Errorf("what is wrong at %q is told as %s", old, said)
+			}
 		}
 	}
 }

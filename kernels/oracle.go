@@ -152,9 +152,6 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 		}
 	}
 	const advice = ownAdvice
-	text := strings.Replace(strings.TrimPrefix(r.SelfContained(), r.Header+"\n"), `extern "C" __global__ void `+im.Entry+"(", "void "+im.Entry+"(", 1)
-	text = strings.ReplaceAll(text, `extern "C"`, "")
-	text = strings.Replace(text, "void "+im.Entry+"(", "static void "+im.Entry+"(", 1)
 	wide := s.inDouble()
 	var b strings.Builder
 	fmt.Fprintf(&b, "/* No independent reference: this is %s itself, with the values of its baseline, %s. */\n", s.entry.id, base)
@@ -166,6 +163,10 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 	if wide {
 		b.WriteString(widened(false))
 	}
+	text := s.withOrigins(strings.TrimPrefix(r.SelfContained(), r.Header+"\n"), "reference.c", 2+strings.Count(b.String(), "\n"))
+	text = strings.Replace(text, `extern "C" __global__ void `+im.Entry+"(", "void "+im.Entry+"(", 1)
+	text = strings.ReplaceAll(text, `extern "C"`, "")
+	text = strings.Replace(text, "void "+im.Entry+"(", "static void "+im.Entry+"(", 1)
 	b.WriteString("\n" + text + "\n")
 	var params, call, before, after, values []string
 	for _, d := range g.Dims {
@@ -281,8 +282,9 @@ func (s *source) ownDeviceReference(p *Problem, im *Implementation, base genome.
 	if err != nil {
 		return "", nil, err
 	}
-	kernel := strings.Replace(r.Source, `extern "C" __global__ void `+im.Entry+"(", "static __device__ void "+im.Entry+"(", 1)
-	if kernel == r.Source {
+	source := withoutMarks(r.Source)
+	kernel := strings.Replace(source, `extern "C" __global__ void `+im.Entry+"(", "static __device__ void "+im.Entry+"(", 1)
+	if kernel == source {
 		return "", nil, nil
 	}
 	call := slices.Clone(p.Dims)

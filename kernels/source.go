@@ -3,6 +3,7 @@ package kernels
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 type source struct {
 	file, text string
 	included   map[string]string // the files that it includes
+	original   map[string]string // the same as they are in its folder
 	lent       map[string]bool   // which of them the new folder shares
 	cuda       bool
 	python     bool   // a function of Triton
@@ -897,6 +899,8 @@ func (s *source) adapt() {
 	if at := openMP.FindStringIndex(s.text); at != nil && !s.cuda {
 		s.taken = append(s.taken, s.at(at[0], "OpenMP is not used: the compiler gets no -fopenmp"))
 	}
+	s.original = maps.Clone(s.included)
+	maps.DeleteFunc(s.original, func(file, _ string) bool { return s.lent[file] })
 	if !s.cuda {
 		s.hide()
 		return
@@ -1016,27 +1020,57 @@ func (s *source) hide() {
 
 var opening = strings.NewReplacer("{{", `{{"{{"}}`)
 
-// template returns the source with its edits, and the function that evotune calls.
-func (s *source) template(entry string) string {
+// template returns the source with its edits, and the function that evotune calls. Marked says that the lines have marks
+// of where they come from: what evotune adds comes from where it belongs in the source.
+func (s *source) template(entry string, marked bool) string {
 	slices.SortStableFunc(s.edits, func(a, b edit) int { return a.from - b.from })
 	var b strings.Builder
 	literal := opening.Replace
+	var within [][]int // actions
 	if s.actions {
 		literal = func(text string) string { return text }
+		within = action.FindAllStringIndex(s.text, -1)
 	}
-	b.WriteString(s.defines)
+	own := func(from, to int) {
+		text := literal(s.text[from:to])
+		if marked {
+			first := s.line(from)
+			text = mark(text, 0, func(ends, offset int) int {
+				if slices.ContainsFunc(within, func(a []int) bool { return a[0] < from+offset && from+offset < a[1] }) {
+					return 0
+				}
+				return first + ends
+			})
+		}
+		b.WriteString(text)
+	}
+	added := func(text string, at int) {
+		if marked {
+			text = mark(text, 0, func(_, _ int) int { return s.line(at) })
+		}
+		b.WriteString(text)
+	}
+	added(s.defines, s.entry.name)
 	at := 0
 	for _, e := range s.edits {
 		if e.from < at { // inside a removed part
 			continue
 		}
-		b.WriteString(literal(s.text[at:e.from]) + e.text)
+		own(at, e.from)
+		added(e.text, e.from)
 		at = e.to
 	}
-	b.WriteString(literal(s.text[at:]))
+	own(at, len(s.text))
 	if !strings.HasSuffix(s.text, "\n") {
-		b.WriteString("\n")
+		added("\n", len(s.text))
 	}
+	added(s.caller(entry), s.entry.name)
+	return b.String()
+}
+
+// caller is the function that evotune calls.
+func (s *source) caller(entry string) string {
+	var b strings.Builder
 	b.WriteString("\n/* What evotune calls. */\n")
 	if s.cuda {
 		b.WriteString("extern \"C\" __global__ ")
@@ -1078,7 +1112,7 @@ func (s *source) template(entry string) string {
 		}
 	}
 	if s.given != nil {
-		params, call = s.caller()
+		params, call = s.passed()
 	}
 	name := s.entry.id
 	if len(s.templates) > 0 {

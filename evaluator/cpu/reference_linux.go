@@ -37,10 +37,8 @@ func (h *lab) buildReference(ctx context.Context) (*reference, error) {
 		files: map[string]string{
 			"reference.c": p.Reference.Text, "evotune_reference.h": kernels.ReferenceHeader(p), "evotune_glue.c": g,
 		},
-		args: []string{
-			"-O2", "-march=native", "-ffp-contract=off", "-shared", "-fPIC", "-include", "evotune_reference.h",
-			"reference.c", "evotune_glue.c", "-lm", "-Wl,--no-undefined", "-Wl,--build-id=none",
-		},
+		args: append(labs.ReferenceFlags(p), "-O2", "-march=native", "-ffp-contract=off", "-shared", "-fPIC", "-include", "evotune_reference.h",
+			"reference.c", "evotune_glue.c", "-lm", "-Wl,--no-undefined", "-Wl,--build-id=none"),
 	}
 	ctx, done := evaluator.Preparing(ctx, "compiling the reference")
 	defer done()

@@ -60,7 +60,7 @@ func (h *lab) buildHostReference(ctx context.Context) (path string, err error) {
 	program, _, err := labs.Compilation{
 		Command: process.Command{
 			Path: cc, Jail: jail, Timeout: time.Minute, Output: compilerLog,
-			Args: []string{"-O2", "-pthread", "-ffp-contract=off", "-include", "evotune_reference.h", "main.c", "reference.c", "-lm", "-o", "reference"},
+			Args: append(labs.ReferenceFlags(spec), "-O2", "-pthread", "-ffp-contract=off", "-include", "evotune_reference.h", "main.c", "reference.c", "-lm", "-o", "reference"),
 		},
 		Files:   map[string]string{"reference.c": spec.Reference.Text, "evotune_reference.h": kernels.ReferenceHeader(spec), "main.c": referenceMain(spec)},
 		Product: "reference", Marks: errorMarks,
