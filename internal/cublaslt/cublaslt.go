@@ -6,6 +6,7 @@ package cublaslt
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -415,6 +416,9 @@ func Header() string {
 		{"ALGORITHMS", Algorithms},
 	} {
 		fmt.Fprintf(&b, "\tLT_%s = %d,\n", n.name, n.value)
+	}
+	for _, code := range slices.Sorted(maps.Keys(Status)) {
+		fmt.Fprintf(&b, "\tLT_%s = %d,\n", strings.TrimPrefix(Status[code], "CUBLAS_STATUS_"), code)
 	}
 	fmt.Fprintf(&b, "\tLT_CONFIGS = %d\n};\nstatic const struct { int attribute, bytes; } lt_configs[LT_CONFIGS] = {", len(configs))
 	for _, a := range configs {

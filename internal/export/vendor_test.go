@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +19,8 @@ import (
 )
 
 // besideCublasLt is a winner that finals found to be slower than a routine of cublasLt.
-func besideCublasLt(t *testing.T, kernel, implementation string, shape kernels.Shape) *Winner {
+func besideCublasLt(t *testing.T, d *kernels.Definition, implementation string, shape kernels.Shape) *Winner {
 	t.Helper()
-	d := cudaKernel(t, kernel)
 	i := max(0, slices.IndexFunc(d.Implementations, func(im *kernels.Implementation) bool { return im.Name == implementation }))
 	w := cudaWinner(t, d, d.Implementations[i], shape, rand.New(rand.NewSource(1)))
 	w.Evidence.Summary.Speedup, w.Evidence.Summary.Significant = 0.953, false
@@ -31,12 +31,27 @@ func besideCublasLt(t *testing.T, kernel, implementation string, shape kernels.S
 	return w
 }
 
+// withGenome is gemm with a genome that stands in for cublasLt.
+func withGenome(t *testing.T) *kernels.Definition {
+	t.Helper()
+	d, err := kernels.Load(kernels.Builtin(), "gemm") // the catalogue's is everybody's
+	if err != nil {
+		t.Fatal(err)
+	}
+	d = d.On("cuda")
+	d.Implementations[0].Baseline().Genome = map[string]any{
+		"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 32, "WARPS_M": 2, "WARPS_N": 2, "STAGES": 3, "GROUP": 1, "SPLIT_K": 1, "AHEAD": false, "COPIES": "first",
+		"EPILOGUE": "direct", "L2_PREFETCH": 0, "MIN_BLOCKS": 1,
+	}
+	return d
+}
+
 // TestVendor: where finals found nothing faster than cublasLt, a library calls it, and says so.
 func TestVendor(t *testing.T) {
 	var told []string
 	options := Options{Lang: CUDA, By: "test", Tell: func(line string) { told = append(told, line) }}
 	d := cudaKernel(t, "gemm")
-	w := besideCublasLt(t, "gemm", "wmma", d.Problem.ShapesFor(kernels.Tune)[0])
+	w := besideCublasLt(t, d, "wmma", d.Problem.ShapesFor(kernels.Tune)[0])
 	files := mustExport(t, []*Winner{w}, options)
 	const want = "gemm at 2048: the winner of its campaign was not faster than the baseline (0.953x): the library calls matmul_nn of libcublasLt.so there, and the winner where that is not installed"
 	if len(told) != 1 || told[0] != want || !strings.Contains(string(files["README.md"]), "- "+want) {
@@ -118,6 +133,8 @@ int cublasLtMatmul(void *h, void *d, const float *one, const void *a, void *la, 
 	(void)d, (void)la, (void)lb;
 	printf("matmul %d %g %d %d %g %d %d %d by %d in %d, %d on %d, %d are left\n", (int)(intptr_t)h, *one, (int)(intptr_t)a, (int)(intptr_t)b, *beta, (int)(intptr_t)c,
 		(int)(intptr_t)e, lc == le, (int)*(const uint64_t *)algorithm, (int)(intptr_t)workspace, (int)bytes, (int)(intptr_t)stream, live);
+	if (getenv("FAKE_LT_REJECTS") && *(const uint64_t *)algorithm == 2)
+		return 15;
 	return getenv("FAKE_LT_FAILS") ? 13 : 0;
 }
 `
@@ -183,8 +200,11 @@ func TestVendorLong(t *testing.T) {
 	}
 	var winners []*Winner
 	for _, d := range cudaKernels(t) {
+		if d.Name == "gemm" {
+			d = withGenome(t)
+		}
 		if b := d.Implementations[0].Baseline(); b.Library == "libcublasLt.so" {
-			winners = append(winners, besideCublasLt(t, d.Name, "wmma", d.Problem.ShapesFor(kernels.Tune)[0]))
+			winners = append(winners, besideCublasLt(t, d, "wmma", d.Problem.ShapesFor(kernels.Tune)[0]))
 		}
 	}
 	if len(winners) < 7 {
@@ -308,5 +328,9 @@ func TestVendorLong(t *testing.T) {
 	}
 	if out, _ := on("lt", "FAKE_LT_FAILS=1"); !strings.Contains(parts(out)["gemm"], "status 6\n") {
 		t.Errorf("it failed, and the library says\n%s", parts(out)["gemm"])
+	}
+	// An algorithm that is proposed and cannot be run gives way to the next.
+	if out, _ := on("lt", "FAKE_LT_REJECTS=1"); !regexp.MustCompile(`(?s)by 2 in 65536, 4096 .*by 1 in 65536, 0 on 7, 4 are left\nstatus 0\n`).MatchString(parts(out)["gemm"]) {
+		t.Errorf("what the library proposes first cannot be run, and it is told\n%s", parts(out)["gemm"])
 	}
 }

@@ -150,7 +150,7 @@ struct algorithm {
 	const struct evo_matmul *of;
 	int64_t dims[LT_DIMS];
 	uint32_t aligned[LT_OPERANDS];
-	int device, able;
+	int device, able, passed; /* those before it that cannot be run */
 	uint64_t code[8], workspace;
 };
 
@@ -171,13 +171,13 @@ static int fastest(const struct evo_matmul *m, const int64_t *dims, const void *
 	return 0;
 }
 
-/* Asks the library, within a workspace. */
+/* Asks the library, within a workspace: for the one that campaigns found, else for the first that can be run. */
 static int ask(struct algorithm *a, void *handle, uint64_t most)
 {
 	struct lt_result list[LT_ALGORITHMS];
 	struct description d;
 	const uint32_t sums = LT_REDUCE_COMPUTE_TYPE;
-	int count = 0, best = -1;
+	int count = 0, best = -1, passed = 0;
 	/* An address that is aligned as that of the bias will be. */
 	int failed = describe(&d, a->of, a->dims, (const void *)(uintptr_t)(LT_ALIGNMENT + a->aligned[LT_OPERANDS - 1])) || lt.preference_create(&d.preference) ||
 		lt.preference_set(d.preference, LT_PREFER_WORKSPACE, &most, sizeof most) || lt.preference_set(d.preference, LT_PREFER_REDUCTION, &sums, sizeof sums);
@@ -188,11 +188,12 @@ static int ask(struct algorithm *a, void *handle, uint64_t most)
 		for (int i = 0; i < count; i++) {
 			if (list[i].state || list[i].workspace > most)
 				continue;
-			const int is = fastest(a->of, a->dims, list[i].algorithm);
-			if (best < 0 || is)
+			if (!a->passed && fastest(a->of, a->dims, list[i].algorithm)) {
 				best = i;
-			if (is)
 				break;
+			}
+			if (best < 0 && ++passed >= a->passed)
+				best = i;
 		}
 	forget(&d);
 	if (best < 0)
@@ -203,7 +204,7 @@ static int ask(struct algorithm *a, void *handle, uint64_t most)
 }
 
 /* The algorithm of a key, kept by each thread: asking takes longer than a launch. NULL where there is none. */
-static const struct algorithm *algorithm_of(const struct algorithm *key, uint64_t most)
+static struct algorithm *algorithm_of(const struct algorithm *key, uint64_t most)
 {
 	static _Thread_local struct algorithm kept[64];
 	uint64_t hash = (uintptr_t)key->of + (uint64_t)key->device;
@@ -274,7 +275,7 @@ static int run(const struct evo_variant *v, int device, void **args, evotune_str
 	const void *const bias = m->bias >= 0 ? EVO_AT(m->bias) : NULL, *const residual = m->residual >= 0 ? EVO_AT(m->residual) : c;
 #undef EVO_AT
 	struct algorithm key;
-	const struct algorithm *by = key_of(&key, l, device, dims) ? algorithm_of(&key, LT_WORKSPACE) : NULL;
+	struct algorithm *by = key_of(&key, l, device, dims) ? algorithm_of(&key, LT_WORKSPACE) : NULL;
 	const uint64_t most = by ? by->workspace : 0; /* which the caller has given */
 	const uint32_t really[LT_OPERANDS] = {aligned(b), aligned(a), aligned(residual), aligned(c), aligned(bias)};
 	if (by && memcmp(really, key.aligned, sizeof really)) {
@@ -283,11 +284,18 @@ static int run(const struct evo_variant *v, int device, void **args, evotune_str
 	}
 	if (!by)
 		return EVOTUNE_UNSUPPORTED;
-	struct description d;
-	const int failed = describe(&d, m, by->dims, bias) ||
-		lt.matmul(handle_of(device), d.desc, &one, b, d.a, a, d.b, &beta, residual, d.c, c, d.c, by->code, workspace, by->workspace, stream);
-	forget(&d);
-	return failed ? EVOTUNE_DEVICE : EVOTUNE_OK;
+	void *handle = handle_of(device);
+	for (;;) {
+		struct description d;
+		const int status = describe(&d, m, by->dims, bias) ? LT_INTERNAL_ERROR :
+			lt.matmul(handle, d.desc, &one, b, d.a, a, d.b, &beta, residual, d.c, c, d.c, by->code, workspace, by->workspace, stream);
+		forget(&d);
+		if (status != LT_INVALID_VALUE && status != LT_ARCH_MISMATCH && status != LT_NOT_SUPPORTED)
+			return status ? EVOTUNE_DEVICE : EVOTUNE_OK;
+		by->passed++;
+		if (!(by->able = ask(by, handle, most)))
+			return EVOTUNE_UNSUPPORTED;
+	}
 }
 
 static int prepare(int device)
