@@ -143,6 +143,10 @@ func (e wrongFields) Error() string {
 	return strings.Join(texts, "; ")
 }
 
+func (e *wrongFields) add(field, format string, args ...any) {
+	*e = append(*e, &FieldError{field, fmt.Errorf(format, args...)})
+}
+
 // Is reports that e is an ErrInput.
 func (e wrongFields) Is(target error) bool { return target == ErrInput }
 

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/record"
+	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/store"
 )
 
@@ -121,8 +124,8 @@ func RecordedJob(c store.Campaign) (Job, error) {
 	return j, nil
 }
 
-// check refuses a job that contradicts itself, or asks for more than a campaign can do.
-func check(j Job) error {
+// wrong lists the fields of a job that are wrong whatever its kernel is.
+func wrong(j Job) (list wrongFields) {
 	for _, n := range []struct {
 		field              string
 		value, least, most int
@@ -132,16 +135,28 @@ func check(j Job) error {
 		{"warm-start", j.WarmStart, -1, MaxWindow},
 	} {
 		if n.value < n.least || n.value > n.most {
-			return badField(n.field, "is %d: give %d to %d", n.value, n.least, n.most)
+			list.add(n.field, "is %d: give %d to %d", n.value, n.least, n.most)
 		}
 	}
+	for _, n := range []struct {
+		field  string
+		number int
+	}{{"shape", len(j.Shapes)}, {"implementation", len(j.Implementations)}} {
+		if n.number > MaxNames {
+			list.add(n.field, "is there %d times: give at most %d", n.number, MaxNames)
+		}
+	}
+	if known := search.Names(); j.Strategy != "" && !slices.Contains(known, j.Strategy) {
+		list.add("strategy", "%q is not known: there are %s", j.Strategy, strings.Join(known, ", "))
+	}
+	return list
+}
+
+// check refuses a job that contradicts itself.
+func check(j Job) error {
 	switch {
-	case len(j.Shapes) > MaxNames:
-		return badField("shape", "is there %d times: give at most %d", len(j.Shapes), MaxNames)
-	case len(j.Implementations) > MaxNames:
-		return badField("implementation", "is there %d times: give at most %d", len(j.Implementations), MaxNames)
 	case j.Kernel == "" && j.Table == "":
-		return errors.New("the job names no kernel")
+		return badField("kernel", "is missing: name one")
 	case (j.Table != "") != (j.Backend == Replay):
 		return fmt.Errorf("a table and the backend %s go together: the table is %q, the backend %q", Replay, j.Table, j.Backend)
 	case j.Sanitize == SanitizeContenders && j.Table != "":

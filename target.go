@@ -69,18 +69,26 @@ func (m *Machine) target(job Job) (*Target, error) {
 	if err := check(t.Job); err != nil {
 		return nil, err
 	}
+	wrong := wrong(t.Job)
+	if slices.ContainsFunc(wrong, func(f *FieldError) bool { return f.Field == "shape" || f.Field == "implementation" }) {
+		return nil, wrong.all() // too many names to look up
+	}
 	t.Job.Definitions = folders(m.Definitions, job.Definitions)
 	if job.Table != "" {
 		t.Job.Table = absolute(job.Table)
 	}
-	if err := t.load(); err != nil {
+	err := t.load()
+	if fields := FieldErrors(err); len(wrong) > 0 && (err == nil || len(fields) > 0) {
+		return nil, append(wrong, fields...).all()
+	} else if len(wrong) > 0 && errors.Is(err, kernels.ErrUnknownKernel) {
+		return nil, append(wrong, &FieldError{"kernel", err})
+	} else if err != nil {
 		return nil, err
 	}
 	if job.Hash != "" && job.Hash != t.Job.Hash {
 		return nil, fmt.Errorf("the kernel %s is not the one that the job names (%.12s, here %.12s)", t.Job.Kernel, job.Hash, t.Job.Hash)
 	}
 	if job.Limits == nil && t.table == nil {
-		var err error
 		if t.Job.Limits, err = m.limits(t.Job.Backend); err != nil {
 			return nil, err
 		}

@@ -48,19 +48,19 @@ func TestChooseImplementations(t *testing.T) {
 func TestTargetBadInput(t *testing.T) {
 	const table = "internal/tables/testdata/synthetic.json"
 	for want, j := range map[string]Job{
-		"names no kernel":      {},
-		"unknown kernel":       {Kernel: "nobody"},
-		"unknown backend":      {Kernel: "softmax", Backend: "quantum"},
-		"go together":          {Kernel: "softmax", Table: table, Backend: CPU},
-		"no such file":         {Table: "nowhere.json"},
-		"unknown shape":        {Kernel: "softmax", Backend: CPU, Shapes: []string{"vast"}},
-		"none of this name":    {Kernel: "softmax", Backend: CPU, Implementations: []string{"magic"}},
-		"is not the one":       {Kernel: "softmax", Backend: CPU, Hash: "abc"},
-		"unknown strategy":     {Table: table, Strategy: "hope"},
-		"must not be negative": {Table: table, Budget: Budget{Evaluations: -1}},
-		"a sweep has no":       {Table: table, Sweep: true, Strategy: "evolution"},
-		"a sweep ends by":      {Table: table, Sweep: true, Budget: Budget{Patience: 3}},
-		"sample is missing":    {Kernel: "sgemm", Backend: CPU, Sweep: true},
+		"kernel is missing": {},
+		"unknown kernel":    {Kernel: "nobody"},
+		"unknown backend":   {Kernel: "softmax", Backend: "quantum"},
+		"go together":       {Kernel: "softmax", Table: table, Backend: CPU},
+		"no such file":      {Table: "nowhere.json"},
+		"unknown shape":     {Kernel: "softmax", Backend: CPU, Shapes: []string{"vast"}},
+		"none of this name": {Kernel: "softmax", Backend: CPU, Implementations: []string{"magic"}},
+		"is not the one":    {Kernel: "softmax", Backend: CPU, Hash: "abc"},
+		"strategy \"hope\" is not known: there are evolution": {Table: table, Strategy: "hope"},
+		"must not be negative":                                {Table: table, Budget: Budget{Evaluations: -1}},
+		"a sweep has no":                                      {Table: table, Sweep: true, Strategy: "evolution"},
+		"a sweep ends by":                                     {Table: table, Sweep: true, Budget: Budget{Patience: 3}},
+		"sample is missing":                                   {Kernel: "sgemm", Backend: CPU, Sweep: true},
 
 		"window is 1025: give 0 to 1024":       {Table: table, Window: 1025},
 		"window is -1: give 0 to 1024":         {Table: table, Window: -1},
@@ -92,6 +92,20 @@ func TestTargetWrongFields(t *testing.T) {
 	}
 	if want := []string{"implementation", "shape", "shape"}; !slices.Equal(got, want) {
 		t.Errorf("%v are wrong, want %v: %v", got, want, err)
+	}
+	for want, j := range map[string]Job{
+		"window,finalists,strategy,implementation,shape": {Kernel: "softmax", Backend: CPU, Window: -1, Finalists: -2, Strategy: "hope", Shapes: []string{"vast"}, Implementations: []string{"magic"}},
+		"strategy,kernel": {Kernel: "no-such", Backend: CPU, Strategy: "hope"},
+		"strategy":        {Kernel: "softmax", Backend: CPU, Strategy: "hope"},
+	} {
+		_, err := new(Machine).Target(j)
+		var got []string
+		for _, f := range FieldErrors(err) {
+			got = append(got, f.Field)
+		}
+		if strings.Join(got, ",") != want {
+			t.Errorf("%v are wrong, want %s: %v", got, want, err)
+		}
 	}
 	if _, err = new(Machine).Target(Job{Kernel: "gemm", Backend: CPU}); len(FieldErrors(err)) != 1 || FieldErrors(err)[0].Field != "backend" {
 		t.Errorf("no field is named: %v", err)

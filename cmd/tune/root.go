@@ -87,6 +87,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			texts := make([]string, len(fields))
 			for i, f := range fields {
 				texts[i] = "--" + f.Field + " " + f.Err.Error()
+				if f.Field == "kernel" { // it has no flag
+					texts[i] = f.Err.Error()
+				}
 			}
 			text = strings.Join(texts, "; ")
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
 
@@ -197,24 +198,23 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	if want.Table != "" && !maybeTable(want.Table) {
 		return "", false, notTable(want.Table)
 	}
-	elsewhere, err := q.s.fleet.find(&in, q.has(evotune.CUDA))
-	if err != nil {
-		return "", false, err
-	}
+	elsewhere, device := q.s.fleet.find(&in, q.has(evotune.CUDA))
 	if (want.Backend == "" || want.Backend == evotune.Auto) && want.Table == "" && !q.has(evotune.CUDA) && elsewhere == nil {
 		want.Backend = evotune.CPU
 	}
-	machine, err := q.machineFor(in, elsewhere)
-	if err != nil {
-		return "", false, err
+	machine := q.s.machine
+	if device == nil {
+		if machine, device = q.machineFor(in, elsewhere); device != nil {
+			machine = q.s.machine // with which the rest is looked at
+		}
 	}
 	t, err := machine.Target(want)
 	if errors.Is(err, evotune.ErrTable) {
 		q.s.log.Warn("a file was named that is not a recorded table", "by", who, "reason", err)
 		return "", false, notTable(want.Table)
 	}
-	if err != nil {
-		return "", false, failed(err)
+	if err := wrongFields(device, inBody(err)); err != nil {
+		return "", false, err
 	}
 	if elsewhere != nil && t.Job.Backend != evotune.Replay && t.Job.Backend != elsewhere.Device.Kind { // what the kernel is for, these workers are not
 		asked.Backend = t.Job.Backend
@@ -268,6 +268,40 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	q.changed(j)
 	q.place()
 	return j.Job.ID, true, nil
+}
+
+// bodyFields are the fields of a submission that have another name in a job.
+var bodyFields = strings.NewReplacer("shape", "shapes", "implementation", "implementations", "warm-start", "warm_start")
+
+// inBody is failed for an error about a job that a body describes: its fields have the names that they have there.
+func inBody(err error) error {
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		return err
+	case errors.Is(err, kernels.ErrUnknownKernel) && len(evotune.FieldErrors(err)) == 0:
+		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error(), api.Detail{Location: "body.kernel", Message: err.Error()})
+	}
+	err = failed(err)
+	if errors.As(err, &p) {
+		for i, d := range p.Errors {
+			p.Errors[i].Location = "body." + bodyFields.Replace(d.Location)
+		}
+	}
+	return err
+}
+
+// wrongFields joins what is wrong with the device of a submission and with the rest of it, so that
+// all wrong fields are told at once. What is no fault of a field is told where the device is right.
+func wrongFields(device, rest error) error {
+	var p, more *problem
+	if device == nil || !errors.As(device, &p) {
+		return cmp.Or(device, rest)
+	}
+	if errors.As(rest, &more) && len(more.Errors) > 0 {
+		return fail(p.Status, p.Type, p.Detail+"; "+more.Detail, slices.Concat(p.Errors, more.Errors)...)
+	}
+	return device
 }
 
 // keyLife is how long an Idempotency-Key is remembered at least.

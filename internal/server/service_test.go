@@ -406,19 +406,34 @@ func TestSweep(t *testing.T) {
 // TestNoDevice: what no device can run is refused, and does not wait for ever.
 func TestNoDevice(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
-	for _, in := range []api.Submission{
-		{Kernel: "gemm", Backend: "cuda"},
-		{Kernel: "sgemm", Device: "GPU-1"},
-		{Kernel: "nothing"},
-		{},
-		{Backend: "replay", Table: "/nothing"},
-		{Kernel: "sgemm", Shapes: []string{"no such"}},
-		{Kernel: "sgemm", Strategy: "no such"},
+	for _, c := range []struct {
+		in    api.Submission
+		wrong string // the fields that are named
+	}{
+		{api.Submission{Kernel: "gemm", Backend: "cuda"}, "body.backend"},
+		{api.Submission{Kernel: "sgemm", Device: "GPU-1"}, "body.device"},
+		{api.Submission{Kernel: "nothing"}, "body.kernel"},
+		{api.Submission{}, "body.kernel"},
+		{api.Submission{Backend: "replay", Table: "/nothing"}, "body.table"},
+		{api.Submission{Kernel: "sgemm", Shapes: []string{"no such"}}, "body.shapes"},
+		{api.Submission{Kernel: "sgemm", Strategy: "no such"}, "body.strategy"},
+		{api.Submission{Kernel: "nothing", Strategy: "no such", Device: "GPU-1"}, "body.device body.strategy body.kernel"},
+		{
+			api.Submission{Kernel: "sgemm", Device: "fleet", Strategy: "no such", Shapes: []string{"no such"}, Implementations: []string{"none"}},
+			"body.device body.strategy body.implementations body.shapes",
+		},
 	} {
 		var p api.Problem
-		f.do("POST", "/v1/campaigns", in, &p, 422)
-		if p.Type != api.BadRequest || p.Detail == "" {
-			t.Errorf("%+v: %+v", in, p)
+		f.do("POST", "/v1/campaigns", c.in, &p, 422)
+		var wrong []string
+		for _, d := range p.Errors {
+			wrong = append(wrong, d.Location)
+			if d.Message == "" {
+				t.Errorf("%+v: nothing is said of %s", c.in, d.Location)
+			}
+		}
+		if p.Type != api.BadRequest || p.Detail == "" || strings.Join(wrong, " ") != c.wrong {
+			t.Errorf("%+v: %v are wrong, want %s: %+v", c.in, wrong, c.wrong, p)
 		}
 	}
 }

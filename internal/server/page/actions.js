@@ -72,7 +72,7 @@ export function showErrors(root, rest, err) {
   for (const e of err.problem?.errors || []) {
     let path = e.location || "";
     let at = null;
-    // The field itself, or the smallest group that it is in. A job's own fields have the names of flags.
+    // The field itself, or the smallest group that it is in.
     while (path && !at) {
       at = root.querySelector(`[data-field~="${CSS.escape(path)}"]`);
       path = path.replace(/(\.|\[)[^.[]*$|^[^.[]*$/, "");

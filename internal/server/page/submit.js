@@ -34,10 +34,10 @@ export async function submit({ el, signal, query, keep }) {
     h("details", {}, h("summary", {}, "Search, seed and priority"), h("div", { class: "fields" },
       field("strategy", "body.strategy", "Strategy", "empty: evolution", { type: "text", placeholder: "evolution", autocomplete: "off" }),
       field("seed", "body.seed", "Seed", "fixes the path of the search", { type: "number", step: 1, placeholder: "1" }),
-      field("window", "body.window window", "Window", "proposals in flight", { type: "number", min: 0, step: 1, placeholder: "default" }),
-      field("finalists", "body.finalists finalists", "Finalists", "measured again at the end; -1: no finals", { type: "number", min: -1, step: 1, placeholder: "default" }),
+      field("window", "body.window", "Window", "proposals in flight", { type: "number", min: 0, step: 1, placeholder: "default" }),
+      field("finalists", "body.finalists", "Finalists", "measured again at the end; -1: no finals", { type: "number", min: -1, step: 1, placeholder: "default" }),
       field("sanitize", "body.sanitize", "Sanitized", "contenders: slow candidates are timed unsanitized, and never win", {}, "select", h("option", { value: "" }, "all"), h("option", { value: "contenders" }, "contenders")),
-      field("warm_start", "body.warm_start warm-start", "Warm start", "begin with so many earlier winners; -1: none", { type: "number", min: -1, step: 1, placeholder: "default" }),
+      field("warm_start", "body.warm_start", "Warm start", "begin with so many earlier winners; -1: none", { type: "number", min: -1, step: 1, placeholder: "default" }),
       field("priority", "body.priority", "Priority", "the larger is run first", { type: "number", min: -100, max: 100, step: 1, placeholder: "0" }),
       field("sweep", "body.sweep", "Sweep", "measure every genome, or a sample", { type: "checkbox" }))),
     rest, h("div", { class: "buttons" }, button));
@@ -80,7 +80,7 @@ export async function submit({ el, signal, query, keep }) {
     const backends = (k.backends || []).filter((b) => able.has(b));
     const gpus = devices.filter((d) => d.backend === "cuda");
     const of = (implementation) => [...new Set((k.genes || []).filter((g) => g.implementation === implementation).map((g) => g.backend))];
-    const backend = field("backend", "body.backend backend", "Backend", "", { onchange: () => fit() }, "select", h("option", { value: "" }, "auto"), backends.map((b) => h("option", { value: b }, b)));
+    const backend = field("backend", "body.backend", "Backend", "", { onchange: () => fit() }, "select", h("option", { value: "" }, "auto"), backends.map((b) => h("option", { value: b }, b)));
     // What another backend has is not offered.
     const fit = () => {
       const b = backend.querySelector("select").value;
@@ -94,8 +94,8 @@ export async function submit({ el, signal, query, keep }) {
         gpus.length || kinds.length ? field("device", "body.device", "Device", "", {}, "select", h("option", { value: "" }, "any"), gpus.map((d) => h("option", { value: d.facts?.uuid || d.name }, `${d.name} ${d.facts?.uuid || ""}`)),
           kinds.length ? h("option", { value: "fleet" }, "fleet") : null,
           kinds.map((x) => h("option", { value: `fleet:${x.device.fingerprint}` }, `fleet: ${x.device.name}, ${workers(hosts.filter((o) => o.device.fingerprint === x.device.fingerprint).length)}`))) : null),
-      shapes.length ? checks("Shapes", "body.shapes shape", "shape", shapes.map((x) => [x.name, `${x.name} (${k.dims.map((d) => `${d} ${count(x.dims[d])}`).join(", ")})`]), (v) => v === shapes[0].name, "They are tuned together.", (v) => shapes.find((x) => x.name === v).backends) : "",
-      (k.implementations || []).length > 1 ? checks("Implementations", "body.implementations implementation", "implementation", k.implementations.map((x) => [x, x]), () => false, "None chosen: all that the backend can run.", of) : "",
+      shapes.length ? checks("Shapes", "body.shapes", "shape", shapes.map((x) => [x.name, `${x.name} (${k.dims.map((d) => `${d} ${count(x.dims[d])}`).join(", ")})`]), (v) => v === shapes[0].name, "They are tuned together.", (v) => shapes.find((x) => x.name === v).backends) : "",
+      (k.implementations || []).length > 1 ? checks("Implementations", "body.implementations", "implementation", k.implementations.map((x) => [x, x]), () => false, "None chosen: all that the backend can run.", of) : "",
       (k.genes || []).length ? h("details", {}, h("summary", {}, `${k.genes.length} genes`), table("Genes", ["Implementation", "Backend", "Gene", "Values", "When"], k.genes.map((g) => [g.implementation, g.backend, g.name, g.values.map(String).join(", "), g.when || ""]))) : "");
     fit();
   }
