@@ -338,7 +338,11 @@ func buildLibraries(t *testing.T, has func(*Winner) bool, bare *Winner) {
 		"embedded-exact": func(t *testing.T, dir string) { buildCUDA(t, dir, exact, newerNVCC(t), true) },
 		"sources-exact":  func(t *testing.T, dir string) { compileCUDASources(t, dir, exact, newerNVCC(t)) },
 	}
-	if bare != nil {
+	if bare == nil { // nightly
+		d := cudaKernel(t, "gemm")
+		beside := []*Winner{besideCublasLt(t, d, "wmma", d.Problem.ShapesFor(kernels.Tune)[0])}
+		ways["beside cublasLt"] = func(t *testing.T, dir string) { buildCUDA(t, dir, beside, nvcc, false) }
+	} else {
 		ways["without a reference"] = func(t *testing.T, dir string) { buildCUDA(t, dir, []*Winner{bare}, nvcc, false) }
 	}
 	for name, build := range ways {
