@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	programs "github.com/evotune/evotune/evaluator/internal/process"
 	"github.com/evotune/evotune/internal/longtest"
 )
 
@@ -52,6 +53,57 @@ func TestTimingKeepsOut(t *testing.T) {
 	}
 	if _, err := two.tool.compile(t.Context(), unit); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestReadyBeforeTiming: while a timing waits for others' work, its process starts, and it begins when that ends. Beside another
+// timing nothing starts.
+func TestReadyBeforeTiming(t *testing.T) {
+	b := openBare(t)
+	a := b.build("nothing", 1)
+	harnesses := func() (n int) {
+		for _, p := range programs.Descendants(programs.Table(), os.Getpid()) {
+			if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.PID)); err == nil && exe == b.harness["clean"] {
+				n++
+			}
+		}
+		return n
+	}
+	for _, c := range []struct {
+		hold   func(context.Context) (context.Context, func(), error)
+		starts bool
+	}{{programs.ShareHost, true}, {programs.TakeHost, false}} {
+		_, release, err := c.hold(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, opened := harnesses(), make(chan error, 1)
+		go func() {
+			s, err := b.Open(t.Context(), evaluator.ForTiming, a)
+			if err == nil {
+				_, err = s.Close()
+			}
+			opened <- err
+		}()
+		limit := 20 * time.Second
+		if !c.starts {
+			limit = 200 * time.Millisecond
+		}
+		started := false
+		for begin := time.Now(); time.Since(begin) < limit && !started; time.Sleep(5 * time.Millisecond) {
+			started = harnesses() > before
+		}
+		select {
+		case err := <-opened:
+			t.Errorf("it was opened beside other work: %v", err)
+			release()
+			continue
+		default:
+		}
+		release()
+		if err := <-opened; err != nil || started != c.starts {
+			t.Errorf("its process started while it waited: %t, want %t (%v)", started, c.starts, err)
+		}
 	}
 }
 

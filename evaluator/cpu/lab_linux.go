@@ -50,7 +50,9 @@ type lab struct {
 	baselineMu     sync.Mutex
 	baseline       *candidate
 
-	// What follows is guarded by holding the whole host; holding is the context of who does.
+	// What follows is of whoever has the turn to time. What is timed needs the host as well: holding is the context of who
+	// holds it.
+	turn    *semaphore.Weighted
 	timing  *timingState
 	edges   map[*shapeData][]*edge
 	holding context.Context
@@ -138,7 +140,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ evaluator.La
 }
 
 func newLab(base *labs.Base, o Options) *lab {
-	return &lab{Base: base, options: o, harness: map[string]string{}, sandbox: !o.noSandbox, edges: map[*shapeData][]*edge{}}
+	return &lab{Base: base, options: o, harness: map[string]string{}, sandbox: !o.noSandbox, turn: semaphore.NewWeighted(1), edges: map[*shapeData][]*edge{}}
 }
 
 // supported refuses definitions that ask for what this backend cannot check.

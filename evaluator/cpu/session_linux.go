@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
@@ -89,8 +91,8 @@ func (s *session) openParity(ctx context.Context) error {
 	return s.start(s.entries[0], s.arena, parityEnv)
 }
 
-// openTiming takes the host, or all but the cores that timings leave to compilers and checks. Timings of single candidates share memory and the
-// baseline's process; the finals have their own.
+// openTiming takes the host, or all but the cores that timings leave to compilers and checks. While it waits for what is
+// under way there, which leaves cores idle, it makes ready what is not timed: memory, and processes.
 func (s *session) openTiming(ctx context.Context) (err error) {
 	if _, err := s.h.builtBaseline(ctx); err != nil {
 		return err
@@ -98,12 +100,38 @@ func (s *session) openTiming(ctx context.Context) (err error) {
 	if s.purpose == evaluator.ForTiming {
 		s.leaves = s.h.spare(max(s.entries[0].c.src.Threads, s.h.baselineSource.Threads))
 	}
-	held, release, err := programs.TakeCores(ctx, s.leaves)
+	if err := s.h.turn.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	s.end = append(s.end, func() { s.h.turn.Release(1) })
+	_, begun, err := programs.ShareHost(ctx) // another lab may be timing
 	if err != nil {
 		return err
 	}
-	s.end = append(s.end, release)
+	var held context.Context
+	release := func() {}
+	s.end = append(s.end, func() { release() })
+	var host errgroup.Group
+	host.Go(func() error {
+		over, back, err := programs.TakeCores(ctx, s.leaves)
+		if err == nil {
+			held, release = over, back
+		}
+		return err
+	})
+	err = s.makeReady()
+	begun()
+	if err := errors.Join(err, host.Wait()); err != nil {
+		return err
+	}
 	s.h.holding = context.WithoutCancel(held)
+	s.seen = s.usage()
+	return nil
+}
+
+// makeReady makes memory and starts processes. Timings of single candidates share memory and the
+// baseline's process; the finals have their own.
+func (s *session) makeReady() (err error) {
 	tune := s.h.problem.Tune
 	switch {
 	case s.purpose == evaluator.ForFinals:
@@ -135,7 +163,6 @@ func (s *session) openTiming(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.seen = s.usage()
 	return nil
 }
 
