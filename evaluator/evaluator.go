@@ -119,6 +119,38 @@ type Description struct {
 	// Harness is the version of the harness; results of different versions
 	// are never compared.
 	Harness string `json:"harness"`
+	// Unproven lists the wrong answers that would be taken for correct at the tuned shapes:
+	// candidates that are correct there are not proven.
+	Unproven []Unproven `json:"unproven,omitempty"`
+}
+
+// NotProven says in a few words that candidates are not proven at the tuned shapes; empty if
+// they are.
+func (d Description) NotProven() string {
+	if len(d.Unproven) == 0 {
+		return ""
+	}
+	u := d.Unproven[0]
+	where := "here"
+	if len(d.Shapes) > 1 {
+		where = "at " + u.Shape
+	}
+	return fmt.Sprintf("not proven: the control %q passes %s", u.Control, where)
+}
+
+// An Unproven is a negative control that every definition has, and that would be taken for
+// correct.
+type Unproven struct {
+	Control string `json:"control"` // "work left out", "X returned as Y"
+	Shape   string `json:"shape"`
+	Output  string `json:"output"`
+	// Error is in tolerances: at most 1.
+	Error float64 `json:"error"`
+}
+
+func (u Unproven) String() string {
+	return fmt.Sprintf("the control %q passes at shape %s: output %s is off by %.2g tolerances, so nothing is proven there: lower the tolerance, or change the data or the shape",
+		u.Control, u.Shape, u.Output, u.Error)
 }
 
 // A Device is what candidates run on. Two results are comparable only when
@@ -421,6 +453,9 @@ type Plan struct {
 	// incumbent, its verdict is Slower. Without an incumbent all candidates are sanitized.
 	// Baselines and finalists always are.
 	Contenders bool
+	// Strict refuses a problem at whose tuned shapes a negative control passes that the
+	// definition does not declare (see [Description.Unproven]), with an ErrControl.
+	Strict bool
 	// Debug judges candidates, but not the baseline, in the debug flavor: compiled
 	// without optimization, with debugging information and with asserts enabled. The
 	// binary has no requirements to meet, the sanitizers also run on what failed

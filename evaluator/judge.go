@@ -54,6 +54,8 @@ type judge struct {
 	further []string
 	silent  map[string]string
 	kept    string // the inputs that edge-case contents leave unchanged, for people
+	// unproven are the undeclared controls that pass at tuned shapes.
+	unproven []Unproven
 
 	took spending
 }
@@ -115,7 +117,11 @@ func (j *judge) shapes() []kernels.Shape {
 }
 
 // Describe implements stages.
-func (j *judge) Describe() Description { return j.lab.Describe() }
+func (j *judge) Describe() Description {
+	d := j.lab.Describe()
+	d.Unproven = j.unproven
+	return d
+}
 
 // Close implements stages.
 func (j *judge) Close() error { return j.lab.Close() }
@@ -124,17 +130,13 @@ func (j *judge) Close() error { return j.lab.Close() }
 // answer, such as the constant at a shape with one element.
 const sameAnswer = 1e-12
 
-// proveControls tests the tolerance: every negative control must exceed it at
-// every shape where the control is wrong, and be wrong at one shape or more.
+// proveControls tests the tolerance: every negative control that the definition declares
+// must exceed it at every shape where the control is wrong, and be wrong at one shape or
+// more. Where another one passes at a tuned shape, nothing is proven there.
 func (j *judge) proveControls(ctx context.Context) error {
-	// Tuned shapes come last. Without the rule they are used only if no other can be
-	// computed.
 	var shapes []kernels.Shape
 	var names []string
-	for i, s := range j.shapes() {
-		if tuned := i > len(j.plan.Verify); tuned && len(shapes) > 0 && !j.rules.controlsAtTuned {
-			break
-		}
+	for _, s := range j.shapes() {
 		if kernels.Computable(j.plan.Implementations, s) {
 			shapes, names = append(shapes, s), append(names, s.Name)
 		}
@@ -143,9 +145,7 @@ func (j *judge) proveControls(ctx context.Context) error {
 	for _, c := range j.spec.Controls {
 		looked := false
 		for _, s := range shapes {
-			ctx, done := Preparing(ctx, "control %q at shape %s", controlName(c), s.Name)
-			outputs, err := j.lab.Control(ctx, c, s)
-			done()
+			outputs, err := j.control(ctx, c, s)
 			if err != nil {
 				return err
 			}
@@ -159,16 +159,59 @@ func (j *judge) proveControls(ctx context.Context) error {
 			}
 			if !refused && most > sameAnswer {
 				return fmt.Errorf("%w: kernel %s: the control %q passes at shape %s with an error of %.3g: the tolerance is too wide, or the data hides the difference",
-					ErrControl, name, controlName(c), s.Name, least)
+					ErrControl, name, c, s.Name, least)
 			}
 			looked = looked || refused
 		}
 		if !looked {
 			return fmt.Errorf("%w: kernel %s: the control %q says nothing at any of the shapes %s: it gives the right answer everywhere, or its inputs differ in size everywhere; change the sanitize shape or a verify shape, or a `where` that leaves some out",
-				ErrControl, name, controlName(c), strings.Join(names, ", "))
+				ErrControl, name, c, strings.Join(names, ", "))
 		}
 	}
+	for _, s := range j.plan.Tune {
+		passing, err := j.passing(ctx, s)
+		if err != nil {
+			return err
+		}
+		j.unproven = append(j.unproven, passing...)
+	}
+	if j.plan.Strict && len(j.unproven) > 0 {
+		return fmt.Errorf("%w: kernel %s: %s", ErrControl, name, j.unproven[0])
+	}
 	return nil
+}
+
+// control compares a wrong answer with the reference, as a step of the preparation.
+func (j *judge) control(ctx context.Context, c kernels.Control, s kernels.Shape) ([]Output, error) {
+	ctx, done := Preparing(ctx, "control %q at shape %s", c, s.Name)
+	defer done()
+	return j.lab.Control(ctx, c, s)
+}
+
+// passing tries the controls that every definition has at one shape, and lists those that
+// would be taken for correct. An input that is the answer is right; an answer that work left
+// out does not change at all shows that nothing there would miss the work.
+func (j *judge) passing(ctx context.Context, s kernels.Shape) (list []Unproven, err error) {
+	if !kernels.Computable(j.plan.Implementations, s) {
+		return nil, nil
+	}
+	controls, err := j.spec.Undeclared(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range controls {
+		outputs, err := j.control(ctx, c, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range outputs {
+			limit := j.tolerance[o.Name]
+			if o.NotFinite == 0 && o.Error <= limit && (c.Kind == kernels.LeftOut || o.Error > sameAnswer) {
+				list = append(list, Unproven{Control: c.String(), Shape: s.Name, Output: o.Name, Error: o.Error / math.Max(limit, math.SmallestNonzeroFloat64)})
+			}
+		}
+	}
+	return list, nil
 }
 
 // unwritten names an output of which the reference, or the baseline in its place, leaves
@@ -192,13 +235,6 @@ func Surplus(outputs []Output) string {
 		}
 	}
 	return ""
-}
-
-func controlName(c kernels.Control) string {
-	if len(c.Buffers) == 0 {
-		return string(c.Kind)
-	}
-	return string(c.Kind) + " of " + strings.Join(c.Buffers, " and ")
 }
 
 // proveBaseline puts the baseline through the ordeal's stages: it must be correct
@@ -380,16 +416,19 @@ func (j *judge) judgeBuild(a Artifact, report BuildReport) Outcome {
 }
 
 // doubts lists what the definition leaves unproven: edge-case contents that are
-// silent, and tolerances within which half of an output may be zero.
+// silent, controls that pass, and tolerances within which half of an output may be zero.
 func (j *judge) doubts(ctx context.Context) (list []string, err error) {
 	for _, check := range slices.Sorted(maps.Keys(j.silent)) {
 		list = append(list, fmt.Sprintf("%s says nothing: %s: narrow the domain of an input, or correct the baseline", check, j.silent[check]))
+	}
+	for _, u := range j.unproven {
+		list = append(list, u.String())
 	}
 	for _, s := range slices.Concat([]kernels.Shape{j.plan.Sanitize}, j.plan.Verify) {
 		if !kernels.Computable(j.plan.Implementations, s) {
 			continue
 		}
-		outputs, err := j.lab.Control(ctx, kernels.Control{Kind: kernels.Halved}, s)
+		outputs, err := j.control(ctx, kernels.Control{Kind: kernels.Halved}, s)
 		if err != nil {
 			return nil, err
 		}

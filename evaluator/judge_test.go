@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -271,12 +272,17 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// twoOutputs is the definition with another output, whose tolerance is its own, and outputs are
+// their errors.
+var twoOutputs = strings.Replace(labDefinition, "[problem.tolerance]",
+	"[[problem.buffer]]\nname = \"z\"\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"out\"\ntolerance = 1e-1\n[problem.tolerance]", 1)
+
+func outputs(y, z float64) []Output { return []Output{{Name: "y", Error: y}, {Name: "z", Error: z}} }
+
 // An output with a tolerance of its own is held to it, and the others to that of their
 // type; so are the controls and what a timed launch left.
 func TestOwnTolerance(t *testing.T) {
-	const z = "[[problem.buffer]]\nname = \"z\"\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"out\"\ntolerance = 1e-1\n[problem.tolerance]"
-	p := planOf(strings.Replace(labDefinition, "[problem.tolerance]", z, 1))
-	outputs := func(y, z float64) []Output { return []Output{{Name: "y", Error: y}, {Name: "z", Error: z}} }
+	p := planOf(twoOutputs)
 	for _, c := range []struct {
 		y, z, after float64
 		verdict     Verdict
@@ -587,7 +593,7 @@ func TestControls(t *testing.T) {
 	answer := func(errors map[string]float64) func(kernels.Control, kernels.Shape) ([]Output, error) {
 		return func(c kernels.Control, s kernels.Shape) ([]Output, error) {
 			e, ok := errors[s.Name]
-			if !ok || c.Kind == kernels.Zeros {
+			if !ok || c.Kind != kernels.Mean {
 				e = 1
 			}
 			if e < 0 {
@@ -606,10 +612,10 @@ func TestControls(t *testing.T) {
 		{"passes", "cpu", map[string]float64{"odd": 1e-4}, `kernel scripted: the control "constant" passes at shape odd with an error of 0.0001`},
 		{"the right answer at one shape", "cpu", map[string]float64{"small": 1e-15}, ""},
 		{"not made at one shape", "cpu", map[string]float64{"small": -1}, ""},
-		{"the right answer everywhere", "cpu", map[string]float64{"small": 0, "odd": 0}, `the control "constant" says nothing at any of the shapes small, odd:`},
-		{"not made anywhere", "cpu", map[string]float64{"small": -1, "odd": -1}, `the control "constant" says nothing at any of the shapes small, odd:`},
+		{"the right answer everywhere", "cpu", map[string]float64{"small": 0, "odd": 0, "main": 0}, `the control "constant" says nothing at any of the shapes small, odd, main:`},
+		{"not made anywhere", "cpu", map[string]float64{"small": -1, "odd": -1, "main": -1}, `the control "constant" says nothing at any of the shapes small, odd, main:`},
 		{"NaN is refused", "cpu", map[string]float64{"odd": math.NaN()}, ""},
-		{"at the tuned shape of a CPU", "cpu", map[string]float64{"main": 1e-4}, ""},
+		{"at the tuned shape of a CPU", "cpu", map[string]float64{"main": 1e-4}, "passes at shape main"},
 		{"at the tuned shape of a GPU", "cuda", map[string]float64{"main": 1e-4}, "passes at shape main"},
 	} {
 		l := newLab()
@@ -623,10 +629,10 @@ func TestControls(t *testing.T) {
 		}
 	}
 	// A file of one kernel may leave out shapes: the others must say something.
-	for where, want := range map[string]string{"N >= 1000": "passes at shape main", "N >= 70": "any of the shapes odd:"} {
+	for where, want := range map[string]string{"N >= 1000": "passes at shape main", "N >= 70": "any of the shapes odd, main:"} {
 		l := newLab()
 		p := planOf(strings.Replace(labDefinition, "[implementation.baseline]", "[[implementation.constraint]]\nexpr = \""+where+"\"\nwhy = \"it is written so\"\n[implementation.baseline]", 1))
-		l.control = answer(map[string]float64{"odd": 0, "main": 1e-4})
+		l.control = answer(map[string]float64{"odd": 0, "main": map[bool]float64{true: 1e-4, false: 0}[where == "N >= 1000"]})
 		if _, err := newJudge(t.Context(), l, p); !errors.Is(err, ErrControl) || !strings.Contains(err.Error(), want) {
 			t.Errorf("where %s: %v", where, err)
 		}
@@ -636,6 +642,65 @@ func TestControls(t *testing.T) {
 	l.control = func(kernels.Control, kernels.Shape) ([]Output, error) { return nil, broken }
 	if _, err := newJudge(t.Context(), l, labPlan()); !errors.Is(err, broken) || errors.Is(err, ErrControl) {
 		t.Errorf("a failure of the machine: %v", err)
+	}
+}
+
+// The controls that every definition has are tried at tuned shapes. One that passes there is told,
+// and refuses the problem if the plan is strict.
+func TestUndeclaredControls(t *testing.T) {
+	returned := func(out string) kernels.Control {
+		return kernels.Control{Kind: kernels.Returned, Buffers: []string{"x", out}}
+	}
+	left := kernels.Control{Kind: kernels.LeftOut}
+	for _, c := range []struct {
+		name    string
+		control kernels.Control
+		outputs []Output
+		want    []Unproven
+	}{
+		{"refused", left, outputs(2e-3, 1), nil},
+		{"work left out of one output", left, outputs(1, 0.05), []Unproven{{"work left out", "main", "z", 0.5}}},
+		{"the same answer without the work", left, outputs(0, 1), []Unproven{{"work left out", "main", "y", 0}}},
+		{"not made", left, nil, nil},
+		{"an input returned", returned("y"), outputs(1e-3, 0)[:1], []Unproven{{"x returned as y", "main", "y", 1}}},
+		{"an input that is the answer", returned("z"), outputs(0, 0)[1:], nil},
+		{"an input that is not", returned("z"), outputs(0, 0.2)[1:], nil},
+		{"not finite", left, []Output{{Name: "y", NotFinite: 1}}, nil},
+		{"NaN", left, outputs(math.NaN(), 1), nil},
+	} {
+		l := newLab()
+		l.control = func(asked kernels.Control, s kernels.Shape) ([]Output, error) {
+			if s.Name == "main" && reflect.DeepEqual(asked, c.control) {
+				return c.outputs, nil
+			}
+			return outputs(1, 1), nil
+		}
+		p := planOf(twoOutputs)
+		o, err := NewOrdeal(t.Context(), l, p)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if diff := cmp.Diff(c.want, o.Describe().Unproven); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+		doubts, err := o.Doubts(t.Context())
+		if len(doubts) != len(c.want) || err != nil {
+			t.Errorf("%s: doubts %q, %v", c.name, doubts, err)
+		}
+		p.Strict = true
+		_, err = newJudge(t.Context(), l, p)
+		if len(c.want) == 0 && err != nil || len(c.want) > 0 && (!errors.Is(err, ErrControl) || !strings.Contains(err.Error(), c.want[0].String())) {
+			t.Errorf("%s, strictly: %v", c.name, err)
+		}
+	}
+	for d, want := range map[*Description]string{
+		{}: "",
+		{Shapes: []string{"main"}, Unproven: []Unproven{{"work left out", "main", "y", 0.5}}}:           `not proven: the control "work left out" passes here`,
+		{Shapes: []string{"wide", "main"}, Unproven: []Unproven{{"x returned as y", "main", "y", 0.5}}}: `not proven: the control "x returned as y" passes at main`,
+	} {
+		if got := d.NotProven(); got != want {
+			t.Errorf("%+v: %q, want %q", d, got, want)
+		}
 	}
 }
 

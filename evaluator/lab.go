@@ -28,7 +28,8 @@ type Lab interface {
 	Baseline(ctx context.Context, s kernels.Shape) (Artifact, BuildReport, error)
 	// Control compares a wrong answer with the reference, on the first contents
 	// of the inputs. It gives no outputs at a shape where the wrong answer cannot
-	// be made, such as two swapped inputs of different sizes.
+	// be made, such as two swapped inputs of different sizes. Of [kernels.Returned] it gives
+	// the one output, and of [kernels.LeftOut] those that differ, or all if none does.
 	Control(ctx context.Context, c kernels.Control, s kernels.Shape) ([]Output, error)
 	// Inspect reads the machine code. Patterns are those that will be matched against
 	// the instructions.

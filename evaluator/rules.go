@@ -49,9 +49,6 @@ type rules struct {
 	// hangs is the least time that a launch or a batch may take before it counts
 	// as hanging: a comparison on a GPU computes the reference first.
 	hangs time.Duration
-	// controlsAtTuned says that negative controls are tested at tuned shapes
-	// too; on a CPU the reference would take seconds for each.
-	controlsAtTuned bool
 	// sanitizers names the tools that are reported when missing. blocking has the
 	// diagnostics that always reject, whatever a definition says; optimized has those
 	// that reject only optimized builds.
@@ -81,7 +78,7 @@ var rulesByKind = map[string]*rules{
 		samples: 20, sampleTime: 50 * time.Millisecond, finals: 30, processes: 3, leastSet: 5 * time.Second,
 		clockShare: 0.05, clockSlack: 40 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.15,
-		hangs: 10 * time.Second, controlsAtTuned: true,
+		hangs:      10 * time.Second,
 		sanitizers: []string{"memcheck", "racecheck", "synccheck", "initcheck", "schedules"},
 		// nvcc compiles WMMA on a local array to a trap, with this diagnostic.
 		blocking: []string{"cannot perform wmma load or store on local memory"},

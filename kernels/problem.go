@@ -330,9 +330,14 @@ const (
 	Zeros   ControlKind = "zeros"    // every output is zero
 	Mean    ControlKind = "constant" // every output is the mean of the reference's
 	Swapped ControlKind = "swap"     // the reference with two inputs exchanged
-	// Halved is the reference with the smaller half of every output, by magnitude,
-	// set to zero. Definitions do not declare it; lint uses it.
+
+	// Definitions do not declare these. Halved is the reference with the smaller half of
+	// every output, by magnitude, set to zero; lint uses it.
 	Halved ControlKind = "half"
+	// Returned is an input returned as an output; LeftOut the reference on inputs in which
+	// every eighth element of the last axis is replaced by its neighbor.
+	Returned ControlKind = "input"
+	LeftOut  ControlKind = "left out"
 )
 
 // A Control is a wrong answer that the tolerance must reject; otherwise the tolerance
@@ -340,8 +345,21 @@ const (
 type Control struct {
 	Kind ControlKind `json:"kind"`
 	// Buffers are the two inputs that Swapped exchanges. They are of one type,
-	// and of one size in at least one shape.
+	// and of one size in at least one shape. Those of Returned are the input and the output.
 	Buffers []string `json:"buffers,omitempty"`
+}
+
+// String names a control for people.
+func (c Control) String() string {
+	switch {
+	case c.Kind == LeftOut:
+		return "work left out"
+	case c.Kind == Returned:
+		return c.Buffers[0] + " returned as " + c.Buffers[1]
+	case len(c.Buffers) > 0:
+		return string(c.Kind) + " of " + strings.Join(c.Buffers, " and ")
+	}
+	return string(c.Kind)
 }
 
 // A Problem is what implementations compute.
@@ -479,6 +497,42 @@ func (p *Problem) Buffer(name string) (Buffer, bool) {
 // Outputs lists the buffers that a kernel writes.
 func (p *Problem) Outputs() []Buffer {
 	return slices.DeleteFunc(slices.Clone(p.Buffers), func(b Buffer) bool { return b.Role == In })
+}
+
+// Undeclared lists the controls that every definition has at a shape: each input returned as
+// each output of its type and extents, and work left out.
+func (p *Problem) Undeclared(s Shape) (list []Control, err error) {
+	axes := make([][]int64, len(p.Buffers))
+	for i, b := range p.Buffers {
+		if axes[i], err = p.Axes(b, s); err != nil {
+			return nil, err
+		}
+	}
+	for i, in := range p.Buffers {
+		for o, out := range p.Buffers {
+			if in.Role != Out && out.Role != In && in.DType == out.DType && slices.Equal(axes[i], axes[o]) {
+				list = append(list, Control{Kind: Returned, Buffers: []string{in.Name, out.Name}})
+			}
+		}
+	}
+	return append(list, Control{Kind: LeftOut}), nil
+}
+
+// Thinned gives, by buffer, the extent of the last axis in which the control LeftOut replaces
+// elements; 0 for a buffer that it leaves as it is: an output, one whose structure must be kept,
+// one with equal elements.
+func (p *Problem) Thinned(s Shape) ([]int64, error) {
+	last := make([]int64, len(p.Buffers))
+	for i, b := range p.Buffers {
+		axes, err := p.Axes(b, s)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(axes); n > 0 && axes[n-1] > 1 && b.Role != Out && b.Data.Distribution != Constant && !b.Kept() {
+			last[i] = axes[n-1]
+		}
+	}
+	return last, nil
 }
 
 // ToleranceOf returns the tolerance of an output, and whether there is one: its own, or

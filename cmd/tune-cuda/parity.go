@@ -242,40 +242,95 @@ func (p *problem) control(r wire.ControlRequest) (wire.ControlAnswer, error) {
 	if a.Silent = n.silent; a.Silent != "" {
 		return a, nil
 	}
-	var wrong []cu.DevicePtr
-	if r.Kind == "swap" {
-		i, j, err := swapped(p.buffers, r.Shape, r.Buffers)
-		if err != nil {
-			return a, err
-		}
-		if r.Answer != "" {
-			given, err := readOutputs(r.Answer, r.Shape, p.buffers, 1)
-			if err != nil {
-				return a, err
-			}
-			if wrong, err = p.place(r.Shape, given[0]); err != nil {
-				return a, err
-			}
-		} else {
-			inputs := slices.Clone(n.inputs)
-			inputs[i], inputs[j] = inputs[j], inputs[i]
-			if wrong, err = p.compute(r.Shape, inputs); err != nil {
-				return a, err
-			}
-		}
-	} else if wrong, err = p.constants(r, n); err != nil {
+	wrong, err := p.wrong(r, n)
+	if err != nil {
 		return a, err
 	}
 	defer releaseAll(wrong)
-	a.Outputs, err = p.compareSet(wrong, n, r.Shape, double)
+	if a.Outputs, err = p.compareSet(wrong, n, r.Shape, double); err != nil || r.Kind != "left out" {
+		return a, err
+	}
+	by, err := p.distance(wrong, n, r.Shape)
+	differ := func(o wire.Output) bool {
+		i := slices.IndexFunc(p.buffers, func(b buffer) bool { return b.Name == o.Name })
+		return by[i] > 0 || o.NotFinite > 0
+	}
+	if err == nil && slices.ContainsFunc(a.Outputs, differ) {
+		a.Outputs = slices.DeleteFunc(a.Outputs, func(o wire.Output) bool { return !differ(o) })
+	}
 	return a, err
+}
+
+// wrong makes the answer of a control, as doubles.
+func (p *problem) wrong(r wire.ControlRequest, n *instance) ([]cu.DevicePtr, error) {
+	if r.Answer != "" {
+		given, err := readOutputs(r.Answer, r.Shape, p.buffers, 1)
+		if err != nil {
+			return nil, err
+		}
+		return p.place(r.Shape, given[0])
+	}
+	inputs := slices.Clone(n.inputs)
+	switch r.Kind {
+	case "swap":
+		i, j, err := swapped(p.buffers, r.Shape, r.Buffers)
+		if err != nil {
+			return nil, err
+		}
+		inputs[i], inputs[j] = inputs[j], inputs[i]
+	case "left out":
+		if len(r.Last) != len(p.buffers) {
+			return nil, fmt.Errorf("the control %q has %d extents, want one for each of %d buffers", r.Kind, len(r.Last), len(p.buffers))
+		}
+		var own []cu.DevicePtr
+		defer func() { releaseAll(own) }()
+		for i, last := range r.Last {
+			if last < 2 || n.inputs[i] == 0 {
+				continue
+			}
+			if r.Shape.Elements[i]%last != 0 {
+				return nil, fmt.Errorf("the control %q: %s has %d elements at shape %s, and rows of %d", r.Kind, p.buffers[i].Name, r.Shape.Elements[i], r.Shape.Name, last)
+			}
+			bytes := make([]byte, r.Shape.Elements[i]*p.buffers[i].size())
+			if err := download(bytes, n.inputs[i]); err != nil {
+				return nil, err
+			}
+			leaveOut(bytes, int(p.buffers[i].size()), int(last))
+			at, err := alloc(int64(len(bytes)))
+			if err == nil {
+				own = append(own, at)
+				err = upload(at, bytes)
+			}
+			if err != nil {
+				return nil, err
+			}
+			inputs[i] = at
+		}
+	case "input":
+		i, o, err := returned(p.buffers, r.Shape, r.Buffers)
+		if err != nil {
+			return nil, err
+		}
+		out := make([]cu.DevicePtr, len(p.buffers))
+		if out[o], err = alloc(8 * r.Shape.Elements[o]); err == nil {
+			err = p.harness.widen(out[o], n.inputs[i], r.Shape.Elements[i], p.buffers[i].dtype)
+		}
+		if err != nil {
+			releaseAll(out)
+			return nil, err
+		}
+		return out, nil
+	default:
+		return p.constants(r, n)
+	}
+	return p.compute(r.Shape, inputs)
 }
 
 // constants are outputs that are zero everywhere, or the reference's mean; or the
 // reference with its smaller half put to zero.
 func (p *problem) constants(r wire.ControlRequest, n *instance) ([]cu.DevicePtr, error) {
 	if r.Kind != "zeros" && r.Kind != "constant" && r.Kind != "half" {
-		return nil, fmt.Errorf("unknown control %q, want zeros, constant, half or swap", r.Kind)
+		return nil, fmt.Errorf("unknown control %q, want zeros, constant, half, swap, input or left out", r.Kind)
 	}
 	out := make([]cu.DevicePtr, len(p.buffers))
 	for i, b := range p.buffers {

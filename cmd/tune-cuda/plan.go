@@ -585,6 +585,33 @@ func halve(v []float64) {
 	}
 }
 
+// leaveOut replaces every eighth element of the last axis, the first of each eight, by its
+// neighbor. Size is that of an element in bytes, last the extent of the axis, at least 2.
+func leaveOut(elements []byte, size, last int) {
+	for row := 0; row < len(elements); row += last * size {
+		for i := 0; i < last; i += 8 {
+			from := i + 1
+			if from == last {
+				from = i - 1
+			}
+			copy(elements[row+i*size:row+(i+1)*size], elements[row+from*size:])
+		}
+	}
+}
+
+// returned finds the input that a control returns, and the output.
+func returned(buffers []buffer, s wire.Shape, names []string) (in, out int, err error) {
+	if len(names) != 2 {
+		return 0, 0, fmt.Errorf("the control input names %d buffers, want 2", len(names))
+	}
+	in = slices.IndexFunc(buffers, func(b buffer) bool { return b.Name == names[0] && b.input() })
+	out = slices.IndexFunc(buffers, func(b buffer) bool { return b.Name == names[1] && b.output() })
+	if in < 0 || out < 0 || s.Elements[in] != s.Elements[out] {
+		return 0, 0, fmt.Errorf("the control input: %q is no input of the size of an output %q", names[0], names[1])
+	}
+	return in, out, nil
+}
+
 // swapped finds the two inputs that a control exchanges.
 func swapped(buffers []buffer, s wire.Shape, names []string) (int, int, error) {
 	if len(names) != 2 {

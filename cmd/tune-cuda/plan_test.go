@@ -482,6 +482,44 @@ func TestHalve(t *testing.T) {
 	}
 }
 
+func TestLeaveOut(t *testing.T) {
+	for _, c := range []struct {
+		in, want   string
+		size, last int
+	}{
+		{"abcdefghijABCDEFGHIJ", "bbcdefghjjBBCDEFGHJJ", 1, 10},
+		{"abcdefghiABCDEFGHI", "bbcdefghhBBCDEFGHH", 1, 9},
+		{"aAbBcC", "bBbBcC", 2, 3},
+		{"ab", "bb", 1, 2},
+	} {
+		got := []byte(c.in)
+		if leaveOut(got, c.size, c.last); string(got) != c.want {
+			t.Errorf("%s in rows of %d elements of %d bytes: %s, want %s", c.in, c.last, c.size, got, c.want)
+		}
+	}
+}
+
+func TestReturned(t *testing.T) {
+	buffers, err := checkOpen(open())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := wire.Shape{Elements: []int64{4, 5, 4}}
+	for _, c := range []struct {
+		names []string
+		good  bool
+	}{
+		{[]string{"A", "C"}, true},
+		{[]string{"B", "C"}, false}, // of another size
+		{[]string{"C", "A"}, false},
+		{[]string{"A"}, false},
+	} {
+		if in, out, err := returned(buffers, s, c.names); (err == nil) != c.good || c.good && (in != 0 || out != 2) {
+			t.Errorf("%q: %d, %d, %v", c.names, in, out, err)
+		}
+	}
+}
+
 func TestSwapped(t *testing.T) {
 	buffers, err := checkOpen(open())
 	if err != nil {

@@ -84,6 +84,14 @@ func view[T any](b []byte) []T {
 	return nil
 }
 
+// bytesOf sees numbers as bytes.
+func bytesOf(values []float64) []byte {
+	if len(values) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), 8*len(values))
+}
+
 // poison is what an output holds before a launch: NaN for floating-point
 // types, an unlikely pattern for integers.
 func poisonBytes(t dtype, n int) []byte {
@@ -141,6 +149,16 @@ type expected struct {
 	cores int // that compare with it; 0 is one
 }
 
+// A notFinite is an element of the reference that nothing can be compared with.
+type notFinite struct {
+	at    int
+	value float64
+}
+
+func (e *notFinite) Error() string {
+	return fmt.Sprintf("element %d of its output is %v", e.at, e.value)
+}
+
 func newExpected(values []float64) (expected, error) { return expectedOn(1, values) }
 
 // expectedOn is newExpected with so many cores, which then compare as well.
@@ -149,7 +167,7 @@ func expectedOn(cores int, values []float64) (expected, error) {
 	sum := 0.0
 	for _, m := range spread(cores, len(values), func(from, to int) magnitudes { return measure(values, from, to) }) {
 		if m.strange >= 0 {
-			return expected{}, fmt.Errorf("element %d of its output is %v", m.strange, values[m.strange])
+			return expected{}, &notFinite{m.strange, values[m.strange]}
 		}
 		e.largest, sum = max(e.largest, m.largest), sum+m.squares
 	}

@@ -366,62 +366,114 @@ func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) (
 	if err != nil {
 		return nil, err
 	}
-	var swapped []expected
+	answers, err := h.wrong(ctx, c, d)
+	if err != nil {
+		return nil, err
+	}
+	right := func(b int) bool { return slices.Equal(answers[b], d.expected[0][b].values) }
+	every := make([]int, 0, len(answers)) // that is answered
+	for b, values := range answers {
+		if values != nil {
+			every = append(every, b)
+		}
+	}
+	others := every
+	if c.Kind == kernels.LeftOut {
+		if others = slices.DeleteFunc(slices.Clone(every), right); len(others) == 0 {
+			others = every
+		}
+	}
+	var outputs []evaluator.Output
+	for _, b := range others {
+		o := d.expected[0][b].compare(bytesOf(answers[b]), f64, h.problem.spec.UnitsOf(h.problem.buffers[b]), nil)
+		o.Name = d.layout.buffers[b].name
+		outputs = append(outputs, o)
+	}
+	return outputs, nil
+}
+
+// wrong makes the answers of a control, by buffer; nil for outputs that it does not answer, and
+// none where it cannot be made.
+func (h *lab) wrong(ctx context.Context, c kernels.Control, d *shapeData) ([][]float64, error) {
+	answers := make([][]float64, len(d.layout.buffers))
 	switch c.Kind {
 	case kernels.Zeros, kernels.Mean, kernels.Halved:
+		for b, e := range d.expected[0] {
+			if d.layout.buffers[b].role == roleIn {
+				continue
+			}
+			answers[b] = make([]float64, len(e.values))
+			switch c.Kind {
+			case kernels.Mean:
+				mean := e.mean()
+				for i := range answers[b] {
+					answers[b][i] = mean
+				}
+			case kernels.Halved:
+				for i, v := range e.values {
+					answers[b][i] = math.Abs(v)
+				}
+				smaller := evaluator.Median(answers[b]) // what is below it is left out
+				for i, v := range e.values {
+					if answers[b][i] = 0; math.Abs(v) > smaller {
+						answers[b][i] = v
+					}
+				}
+			}
+		}
+		return answers, nil
+	case kernels.Returned:
+		in, out := h.problem.index(c.Buffers[0]), h.problem.index(c.Buffers[1])
+		p := d.layout.buffers[in]
+		answers[out] = make([]float64, p.elements)
+		for i := range answers[out] {
+			answers[out][i] = p.dtype.get(d.inputs[0][in], i)
+		}
+		return answers, nil
+	}
+	inputs := slices.Clone(d.inputs[0])
+	variant := exchanged
+	switch c.Kind {
 	case kernels.Swapped:
 		i, j := h.problem.index(c.Buffers[0]), h.problem.index(c.Buffers[1])
 		if i < 0 || j < 0 || d.layout.buffers[i].elements != d.layout.buffers[j].elements {
 			return nil, nil
 		}
-		shared, release, err := h.share(ctx)
+		inputs[i], inputs[j] = inputs[j], inputs[i]
+	case kernels.LeftOut:
+		variant = replaced
+		thinned, err := h.problem.spec.Thinned(d.shape)
 		if err != nil {
 			return nil, err
 		}
-		defer release()
-		ctx = shared
-		inputs := slices.Clone(d.inputs[0])
-		inputs[i], inputs[j] = inputs[j], inputs[i]
-		if swapped, err = h.ref.outputs(ctx, d, inputs, -1); err != nil {
-			return nil, err
+		changed := false
+		for b, last := range thinned {
+			if last > 0 {
+				inputs[b] = slices.Clone(inputs[b])
+				labs.LeaveOut(inputs[b], d.layout.buffers[b].dtype.size(), int(last))
+				changed = true
+			}
+		}
+		if !changed {
+			return nil, nil
 		}
 	default:
 		return nil, fmt.Errorf("the CPU backend has no negative control %q", c.Kind)
 	}
-	var outputs []evaluator.Output
-	for b, p := range d.layout.buffers {
-		if p.role == roleIn {
-			continue
-		}
-		e := d.expected[0][b]
-		constant := 0.0
-		if c.Kind == kernels.Mean {
-			constant = e.mean()
-		}
-		wrong := make([]byte, 8*len(e.values))
-		smaller := 0.0 // what is below it is left out
-		if c.Kind == kernels.Halved {
-			magnitudes := make([]float64, len(e.values))
-			for i, v := range e.values {
-				magnitudes[i] = math.Abs(v)
-			}
-			smaller = evaluator.Median(magnitudes)
-		}
-		for i := range e.values {
-			v := constant
-			switch {
-			case swapped != nil:
-				v = swapped[b].values[i]
-			case c.Kind == kernels.Halved && math.Abs(e.values[i]) > smaller:
-				v = e.values[i]
-			}
-			f64.put(wrong, i, v)
-		}
-		o := e.compare(wrong, f64, h.problem.spec.UnitsOf(h.problem.buffers[b]), nil)
-		o.Name = p.name
-		outputs = append(outputs, o)
+	shared, release, err := h.share(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return outputs, nil
+	defer release()
+	made, err := h.ref.outputs(shared, d, inputs, variant)
+	var infinite *notFinite
+	if c.Kind == kernels.LeftOut && errors.As(err, &infinite) {
+		return nil, nil // such inputs need not have an answer
+	}
+	for b, e := range made {
+		answers[b] = e.values
+	}
+	return answers, err
 }
 
 // start starts a harness of a flavour with an object and loads it.

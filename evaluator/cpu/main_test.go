@@ -82,8 +82,14 @@ func load(t testing.TB, name string) *kernels.Definition {
 // and new, three by three.
 func changed(t testing.TB, pairs ...string) *kernels.Definition {
 	t.Helper()
+	return altered(t, "scale", pairs...)
+}
+
+// altered is changed for another definition in testdata.
+func altered(t testing.TB, name string, pairs ...string) *kernels.Definition {
+	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "scale"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", name))); err != nil {
 		t.Fatal(err)
 	}
 	for i := 0; i < len(pairs); i += 3 {

@@ -53,22 +53,24 @@ func (h *lab) buildReference(ctx context.Context) (*reference, error) {
 	return &reference{h: h, object: out.Object, key: cache.Key("reference 1", h.tool.key(c), strconv.FormatUint(h.Plan.Seed, 10))}, nil
 }
 
+// Inputs of negative controls, beside the variants: two are exchanged, or elements replaced.
+const (
+	exchanged = variants + iota
+	replaced
+)
+
 // outputs runs the reference on inputs as they are stored, in a process of its
-// own, and returns the outputs by buffer. Variant is part of the cache's key;
-// a negative one is not cached.
+// own, and returns the outputs by buffer. Variant is part of the cache's key.
 func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, variant int) (_ []expected, err error) {
 	defer func() { err = labs.AtShape(err, ErrReference, r.h.problem.spec, d.shape.Name, d.Dims) }()
-	key := ""
-	if variant >= 0 {
-		parts := []string{r.key, strconv.Itoa(variant), fmt.Sprint(d.Dims), fmt.Sprint(d.Scalars)}
-		for b, in := range inputs {
-			parts = append(parts, r.h.problem.dtypes[b].String(), cache.Key(string(in)))
-		}
-		key = cache.Key(parts...)
-		if packed, ok := r.h.Cache.Get("references", key, nil); ok {
-			if out, err := unpackOutputs(d, packed); err == nil {
-				return out, nil
-			}
+	parts := []string{r.key, strconv.Itoa(variant), fmt.Sprint(d.Dims), fmt.Sprint(d.Scalars)}
+	for b, in := range inputs {
+		parts = append(parts, r.h.problem.dtypes[b].String(), cache.Key(string(in)))
+	}
+	key := cache.Key(parts...)
+	if packed, ok := r.h.Cache.Get("references", key, nil); ok {
+		if out, err := unpackOutputs(d, packed); err == nil {
+			return out, nil
 		}
 	}
 	from := make([][]float64, len(inputs))
@@ -82,7 +84,7 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 			from[b][i] = p.dtype.get(in, i)
 		}
 	}
-	values, err := r.compute(ctx, d, [][][]float64{from}, true, variant == 0)
+	values, err := r.compute(ctx, d, [][][]float64{from}, variant != replaced, variant == 0)
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +97,7 @@ func (r *reference) outputs(ctx context.Context, d *shapeData, inputs [][]byte, 
 			return nil, fmt.Errorf("%w: kernel %s, shape %s, output %s: %w", ErrReference, r.h.Plan.Definition.Name, d.shape.Name, d.layout.buffers[b].name, err)
 		}
 	}
-	if key != "" {
-		r.h.KeepAnswer(key, packOutputs(out), nil)
-	}
+	r.h.KeepAnswer(key, packOutputs(out), nil)
 	return out, nil
 }
 

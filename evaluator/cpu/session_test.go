@@ -1059,6 +1059,97 @@ func TestControl(t *testing.T) {
 	}
 }
 
+// What every definition is tried with: an input as the answer, and the reference without some of
+// the elements. Of several outputs those count that this changes.
+func TestUndeclaredControls(t *testing.T) {
+	h := sharedLab(t, "mixed", guardsName).lab
+	small := h.Plan.Sanitize
+	controls, err := h.problem.spec.Undeclared(small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := map[string]float64{}
+	for _, c := range controls {
+		outputs, err := h.Control(t.Context(), c, small)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range outputs {
+			errs[c.String()+": "+o.Name] = o.Error
+		}
+	}
+	// Sum is also an input, total has no input of its type, and a is three times its half.
+	for name, least := range map[string]float64{"sum returned as sum: sum": 0.9, "a returned as half: half": 1, "work left out: sum": 0.1, "work left out: total": 0.1, "work left out: half": 0.1} {
+		if !(errs[name] > least) || math.IsInf(errs[name], 0) {
+			t.Errorf("%s: error %g", name, errs[name])
+		}
+		delete(errs, name)
+	}
+	if len(errs) > 0 {
+		t.Errorf("also: %v", errs)
+	}
+	// Nothing but a is replaced, so the others are as they were.
+	whole := *h.problem.spec
+	defer func() { *h.problem.spec = whole }()
+	h.problem.spec.Buffers = slices.Clone(whole.Buffers)
+	for i, b := range h.problem.spec.Buffers {
+		if b.Role == kernels.In && b.Name != "a" {
+			h.problem.spec.Buffers[i].Data.Distribution = kernels.Constant
+		}
+	}
+	only := func(names ...string) {
+		t.Helper()
+		outputs, err := h.Control(t.Context(), kernels.Control{Kind: kernels.LeftOut}, small)
+		var got []string
+		for _, o := range outputs {
+			got = append(got, o.Name)
+		}
+		if err != nil || !slices.Equal(got, names) {
+			t.Errorf("outputs %q, %v, want %q", got, err, names)
+		}
+	}
+	for i, b := range h.problem.spec.Buffers {
+		if b.Role == kernels.InOut {
+			h.problem.spec.Buffers[i].Data.Distribution = kernels.Constant
+		}
+	}
+	only("sum", "half")
+	h.problem.spec.Buffers[0].Data.Distribution = kernels.Constant
+	only()
+}
+
+// A tolerance within which a constant is the mean of many elements is refused. Where only a
+// sample is, the definition is not proven, and a sample is believed; where neither is, a sample is refused.
+func TestWorkLeftOut(t *testing.T) {
+	needCompiler(t)
+	for _, c := range []struct {
+		shape int
+		want  string
+	}{
+		{0, `the control "constant" passes at shape long`},
+		{1, `the control "work left out" passes at shape one: output Y is off by 0.`}, // the mean of one mean is right
+	} {
+		p := planOf(altered(t, "mean", "kernel.toml", "f32 = 1e-5", "f32 = 1e-2"))
+		p.Tune, p.Strict = p.Definition.Problem.ShapesFor(kernels.Tune)[c.shape:][:1], true
+		s, err := newSetup(p, quick())
+		if !errors.Is(err, evaluator.ErrControl) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", p.Tune[0].Name, err)
+		}
+		if err == nil {
+			_ = s.Close()
+		}
+	}
+	p := planOf(load(t, "mean"))
+	p.Strict = true
+	s := openPlan(t, p, quick())
+	for every, want := range map[int]evaluator.Verdict{1: "", 8: evaluator.Parity} {
+		r, err := s.Until(t.Context(), s.genome(t, "EVERY", every, "SUMS", 4), evaluator.StageParity)
+		if err != nil || r.Verdict != want {
+			t.Errorf("every %d: %s, %s, %v", every, r.Verdict, r.Reason, err)
+		}
+	}
+}
+
 func TestPeaksAndConditions(t *testing.T) {
 	b := openBare(t)
 	before, err := b.Peaks(t.Context(), false)

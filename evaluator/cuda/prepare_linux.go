@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/evotune/evotune/evaluator"
@@ -172,7 +173,7 @@ func (h *lab) checkReference(ctx context.Context, g *gpu) error {
 	if err != nil {
 		return fmt.Errorf("%w: kernel %s: %w", ErrReference, h.problem.name, err)
 	}
-	want, err := h.computeOnHost(ctx, h.hostReference, d.wire, buffers, prepareTimeout, true)
+	want, err := h.computeOnHost(ctx, h.hostReference, d.wire, buffers, prepareTimeout, true, true)
 	if err != nil {
 		return err
 	}
@@ -247,8 +248,16 @@ func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) (
 		if r.Shape.Outputs, err = h.expect(ctx, w, d.wire, r.Seed, nil); err != nil {
 			return err
 		}
-		if c.Kind == kernels.Swapped {
-			if r.Answer, err = h.expect(ctx, w, d.wire, r.Seed, c.Buffers); err != nil {
+		if c.Kind == kernels.LeftOut {
+			if r.Last, err = h.problem.spec.Thinned(s); err != nil {
+				return err
+			}
+			if slices.Max(r.Last) == 0 {
+				return nil
+			}
+		}
+		if c.Kind == kernels.Swapped || c.Kind == kernels.LeftOut {
+			if r.Answer, err = h.expect(ctx, w, d.wire, r.Seed, &r); err != nil {
 				return err
 			}
 		}
@@ -260,7 +269,7 @@ func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) (
 // comparable says whether the two inputs that a control exchanges have one size
 // at the shape.
 func (q *problem) comparable(d *shapeData, c kernels.Control) bool {
-	if len(c.Buffers) != 2 {
+	if c.Kind != kernels.Swapped {
 		return true
 	}
 	size := [2]int64{-1, -2}

@@ -155,7 +155,7 @@ func (h *lab) tryReference(ctx context.Context) (err error) {
 			buffers[i] = wire.AppendDoubles(nil, b.Declared(d.wire.Elements[i], h.problem.seed))
 		}
 	}
-	if _, err = h.computeOnHost(ctx, h.hostReference, d.wire, buffers, referenceDeadline, false); err != nil {
+	if _, err = h.computeOnHost(ctx, h.hostReference, d.wire, buffers, referenceDeadline, true, false); err != nil {
 		return err
 	}
 	h.Keep("references", key, nil, nil)
@@ -163,15 +163,15 @@ func (h *lab) tryReference(ctx context.Context) (err error) {
 }
 
 // computeOnHost has a reference on the CPU compute the outputs from all buffers, as
-// doubles, within a time: the program, or Python. Twice proves that Python gives the same
-// again.
-func (h *lab) computeOnHost(ctx context.Context, program string, s wire.Shape, buffers [][]byte, timeout time.Duration, twice bool) (_ []byte, err error) {
+// doubles, within a time: the program, or Python. On declared contents Python has to be finite;
+// twice proves that it gives the same again.
+func (h *lab) computeOnHost(ctx context.Context, program string, s wire.Shape, buffers [][]byte, timeout time.Duration, declared, twice bool) (_ []byte, err error) {
 	defer func() { err = labs.AtShape(err, ErrReference, h.problem.spec, s.Name, s.Dims) }()
 	ctx, done := evaluator.Preparing(ctx, "reference at shape %s, on the CPU", s.Name)
 	defer done()
 	if h.python != nil {
 		z := labs.Size{Dims: s.Dims, Elements: s.Elements, Scalars: s.Scalars}
-		out, err := h.python.Outputs(ctx, z, [][][]byte{buffers}, s.Inputs == "", twice)
+		out, err := h.python.Outputs(ctx, z, [][][]byte{buffers}, declared, twice)
 		if err != nil {
 			return nil, python.Blame(err, ErrReference, "kernel "+h.problem.name+", shape "+s.Name)
 		}
@@ -214,10 +214,10 @@ func (h *lab) runHostReference(ctx context.Context, program string, s wire.Shape
 }
 
 // expect computes with the reference on the CPU what must come of the contents of a shape,
-// where there is none in CUDA, and gives the file that the worker reads; else "". With
-// two inputs' names it is what comes of these exchanged. The contents are the worker's
+// where there is none in CUDA, and gives the file that the worker reads; else "". With a control
+// of exchanged or replaced inputs it is what comes of these. The contents are the worker's
 // own, made from the seed, or those of the shape's file and those nearby.
-func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, swap []string) (string, error) {
+func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, c *wire.ControlRequest) (string, error) {
 	if h.hostKey == "" {
 		return "", nil
 	}
@@ -226,7 +226,10 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 		return "", err
 	}
 	defer h.expecting.Release(1)
-	key := fmt.Sprint(s.Name, " ", s.Dims, seed, s.Inputs, swap)
+	if c == nil {
+		c = &wire.ControlRequest{}
+	}
+	key := fmt.Sprint(s.Name, " ", s.Dims, seed, s.Inputs, c.Kind, c.Buffers)
 	if file, ok := h.expected[key]; ok {
 		return file, nil
 	}
@@ -249,15 +252,22 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 	if err != nil {
 		return "", err
 	}
-	twice := s.Inputs == "" && seed == h.problem.seedOf(0) && swap == nil
+	// Replaced inputs need not have a finite answer.
+	declared := s.Inputs == "" && c.Last == nil
+	twice := s.Inputs == "" && seed == h.problem.seedOf(0) && c.Kind == ""
 	var answers []byte
 	for _, buffers := range sets {
-		if len(swap) == 2 {
-			i, j := h.problem.index(swap[0]), h.problem.index(swap[1])
+		if c.Kind == string(kernels.Swapped) {
+			i, j := h.problem.index(c.Buffers[0]), h.problem.index(c.Buffers[1])
 			if i < 0 || j < 0 {
-				return "", fmt.Errorf("the control swap: there are no two buffers %q", swap)
+				return "", fmt.Errorf("the control swap: there are no two buffers %q", c.Buffers)
 			}
 			buffers[i], buffers[j] = buffers[j], buffers[i]
+		}
+		for i, n := range c.Last {
+			if n > 0 {
+				labs.LeaveOut(buffers[i], 8, int(n))
+			}
 		}
 		sum := sha256.New()
 		for _, b := range buffers {
@@ -266,7 +276,7 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 		known := cache.Key("host reference 2", h.hostKey, fmt.Sprint(s.Dims, s.Elements, s.Scalars), string(sum.Sum(nil)))
 		answer, ok := h.Cache.Get("references", known, nil)
 		if !ok || int64(len(answer)) != h.problem.outputBytes(s) {
-			if answer, err = h.computeOnHost(ctx, h.hostReference, s, buffers, referenceDeadline, twice); err != nil {
+			if answer, err = h.computeOnHost(ctx, h.hostReference, s, buffers, referenceDeadline, declared, twice); err != nil {
 				return "", err
 			}
 			h.KeepAnswer(known, answer, nil)

@@ -135,7 +135,7 @@ func evaluateBare(t *testing.T, dir string) {
 			t.Errorf("%s: %s at %s: %s", do, r.Verdict, r.Stage, r.Reason)
 		}
 	}
-	for _, what := range []string{"tuned-false-0", "tuned-false-1", "odd-false-0", "small-true-0"} {
+	for _, what := range []string{"tuned-false-0-0", "tuned-false-1-0", "tuned-false-0-3", "odd-false-0-0", "small-true-0-0"} {
 		if _, err := os.Stat(filepath.Join(stateOf(o), "expected-"+what)); err != nil {
 			t.Errorf("the worker was not told what is expected at %s", what)
 		}
@@ -169,7 +169,7 @@ func expectAgain(t *testing.T, dir string) {
 	// Names that the problem does not have are refused.
 	for _, swap := range [][]string{{"x", "none"}, {"none", "w"}} {
 		err = h.gpus[0].parity.own(t.Context(), func(w *worker) error {
-			_, err := h.expect(t.Context(), w, h.problem.Verify[0].wire, h.problem.seedOf(1), swap)
+			_, err := h.expect(t.Context(), w, h.problem.Verify[0].wire, h.problem.seedOf(1), &wire.ControlRequest{Kind: "swap", Buffers: swap})
 			return err
 		})
 		if err == nil || !strings.HasPrefix(err.Error(), "the control swap: ") {
@@ -213,7 +213,7 @@ func TestReferenceInCJailed(t *testing.T) {
 	for _, n := range s.Elements {
 		buffers = append(buffers, make([]byte, 8*n))
 	}
-	if _, err := h.computeOnHost(t.Context(), program, s, buffers, time.Minute, false); err == nil || !strings.Contains(err.Error(), "exit status 41") {
+	if _, err := h.computeOnHost(t.Context(), program, s, buffers, time.Minute, true, false); err == nil || !strings.Contains(err.Error(), "exit status 41") {
 		t.Errorf("it is read: %v", err)
 	}
 }

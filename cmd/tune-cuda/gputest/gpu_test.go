@@ -559,6 +559,7 @@ func TestControls(t *testing.T) {
 	c := opened(t, axpy(), nil)
 	for _, r := range []wire.ControlRequest{
 		{Kind: "zeros"}, {Kind: "constant"}, {Kind: "swap", Buffers: []string{"x", "y"}},
+		{Kind: "input", Buffers: []string{"y", "o"}}, {Kind: "left out", Last: []int64{odd, odd, 0}},
 	} {
 		r.Shape, r.Seed = axpyShape(odd), 3
 		var a wire.ControlAnswer

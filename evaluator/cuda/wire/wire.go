@@ -25,7 +25,7 @@ import (
 // Version 9 launches on where few launches were timed. Version 10 begins
 // passes with dirty lines in the cache, and large buffers on pages. Version 11 counts elements as
 // right that are as near as their type allows.
-const Version = 11
+const Version = 12
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
@@ -338,19 +338,24 @@ type Output struct {
 }
 
 // ControlRequest asks how wrong a wrong answer is: "zeros", "constant", "half" (the
-// smaller half of the elements, by magnitude, is zero) or "swap" with the two
-// inputs that are exchanged.
+// smaller half of the elements, by magnitude, is zero), "swap" with the two
+// inputs that are exchanged, "input" with the input that is returned and the output, or
+// "left out".
 type ControlRequest struct {
 	Kind    string   `json:"kind"`
 	Buffers []string `json:"buffers,omitempty"`
-	Shape   Shape    `json:"shape"`
-	Seed    uint64   `json:"seed"`
-	// Answer is a file with what the reference gives for the exchanged inputs, where it
-	// is not on the device, as in [Shape].
+	// Last is, for "left out" and by buffer, the extent of the last axis, in which every eighth
+	// element is replaced by its neighbor; 0 for buffers that stay as they are.
+	Last  []int64 `json:"last,omitempty"`
+	Shape Shape   `json:"shape"`
+	Seed  uint64  `json:"seed"`
+	// Answer is a file with what the reference gives for exchanged or replaced inputs, where
+	// it is not on the device, as in [Shape].
 	Answer string `json:"answer,omitempty"`
 }
 
-// ControlAnswer compares the wrong answer with the reference.
+// ControlAnswer compares the wrong answer with the reference. It has the one output of "input",
+// and of "left out" those that differ, or all if none does.
 type ControlAnswer struct {
 	Outputs []Output `json:"outputs"`
 	// Silent says why nothing can be compared on inputs from a file: the reference
