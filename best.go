@@ -24,7 +24,7 @@ type Question struct {
 	Shapes []string `json:"shapes,omitempty"`
 	// DType asks for problems with buffers of this type.
 	DType kernels.DType `json:"dtype,omitempty"`
-	// Proven asks for winners of finals only.
+	// Proven asks for winners of finals only, and for proven ones.
 	Proven bool `json:"proven,omitempty"`
 	// Limit is how many are wanted. Zero means one.
 	Limit int `json:"limit,omitempty"`

@@ -75,6 +75,9 @@ type (
 	//     parity, and whose first readings are more than a quarter slower than the best that was
 	//     known when it was proposed, is not sanitized: its verdict is evaluator.Slower. Empty
 	//     means all. Sweeps and tables take only that.
+	//   - Strict refuses the job before anything is searched if a negative control that every
+	//     definition has would be taken for correct at a tuned shape. Otherwise the campaign
+	//     says so, and its winner is not proven. Tables take no Strict.
 	//   - WarmStart is the largest number of winners of earlier campaigns of the same
 	//     kernel that the search begins with. Zero means DefaultWarmStart, and none for
 	//     the strategy "random" and the backend Replay; -1 means none.
@@ -161,6 +164,8 @@ func check(j Job) error {
 		return fmt.Errorf("a table and the backend %s go together: the table is %q, the backend %q", Replay, j.Table, j.Backend)
 	case j.Sanitize == SanitizeContenders && j.Table != "":
 		return errors.New("sanitize contenders is not for a recorded table, whose results nothing checks: leave it out")
+	case j.Strict && j.Table != "":
+		return errors.New("strict is not for a recorded table, whose results nothing checks: leave it out")
 	case !j.Sweep:
 		return nil
 	case j.Sanitize == SanitizeContenders:

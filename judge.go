@@ -56,7 +56,7 @@ type Judgment struct {
 // against the kernel's baseline or, if it is not empty, against the file of that name.
 // That file gives times alone: the kernel's own reference and baseline decide what is
 // right, and the file has to pass every stage as well. Judge uses the job's Kernel,
-// Definitions, Shapes and Seed. An ErrInput says that there is nothing to judge, or
+// Definitions, Shapes, Seed and Strict. An ErrInput says that there is nothing to judge, or
 // nothing to time it against.
 func (m *Machine) Judge(ctx context.Context, job Job, file kernels.File, against string) (Judgment, error) {
 	t, err := m.FileTarget(job, file, against)
@@ -85,7 +85,7 @@ func (m *Machine) fileTarget(job Job, file kernels.File, against string) (*Targe
 	case against != "" && filepath.Ext(against) != filepath.Ext(file.Path):
 		return nil, badField("against", "%s: it must be a %s file as %s is", against, filepath.Ext(file.Path), file.Path)
 	}
-	t, err := m.target(Job{Kernel: job.Kernel, Definitions: job.Definitions, Shapes: job.Shapes, Seed: job.Seed, Backend: backend})
+	t, err := m.target(Job{Kernel: job.Kernel, Definitions: job.Definitions, Shapes: job.Shapes, Seed: job.Seed, Strict: job.Strict, Backend: backend})
 	if err != nil {
 		return nil, err
 	}

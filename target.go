@@ -434,7 +434,7 @@ func (t *Target) plan() (evaluator.Plan, error) {
 	}
 	plan := evaluator.Plan{
 		Definition: t.definition, Implementations: t.chosen, Tune: tune, Seed: uint64(t.Job.Seed),
-		Debug: t.debug, Pools: t.pools, Search: t.search, Contenders: t.Job.Sanitize == SanitizeContenders,
+		Debug: t.debug, Pools: t.pools, Search: t.search, Contenders: t.Job.Sanitize == SanitizeContenders, Strict: t.Job.Strict,
 	}
 	plan.Sanitize, plan.SanitizeAlso = t.sanitized(tune)
 	isTuned := map[string]bool{}

@@ -57,6 +57,7 @@ type Submission struct {
 	Seed            int64    `json:"seed,omitempty" doc:"Fixes the path of the search. Default: 1."`
 	Window          int      `json:"window,omitempty" minimum:"0" maximum:"1024" doc:"Proposals in flight. 0: the default."`
 	Finalists       int      `json:"finalists,omitempty" minimum:"-1" maximum:"1024" doc:"How many are measured again at the end. 0: the default. -1: no finals."`
+	Strict          bool     `json:"strict,omitempty" doc:"Refuse a kernel that proves nothing at a tuned shape, before anything is searched."`
 	Sanitize        string   `json:"sanitize,omitempty" enum:"all,contenders" doc:"Which candidates that passed parity are sanitized. contenders: not those whose first readings are far slower than the best. Default: all."`
 	Budget          Budget   `json:"budget,omitzero" doc:"What ends the search. Default: two minutes in all."`
 	Device          string   `json:"device,omitempty" doc:"The UUID of a GPU of the service, or fleet for the devices of workers; fleet:NAME for those with this in their name. Default: any of the service or, where it has none, of workers."`
@@ -116,6 +117,7 @@ type Campaign struct {
 	Speedup     float64 `json:"speedup,omitempty"`
 	Measured    string  `json:"measured,omitempty"`
 	Significant bool    `json:"significant,omitempty"`
+	Unproven    string  `json:"unproven,omitempty" doc:"Why the winner of its finals is not proven to be right."`
 	Best        string  `json:"best,omitempty" doc:"The candidate."`
 	// Progress is the current progress; it is only set while the campaign runs.
 	Progress *Progress `json:"progress,omitempty"`
@@ -348,6 +350,7 @@ type LeaderboardRow struct {
 	Measured    string   `json:"measured"`
 	Proven      bool     `json:"proven"`
 	Significant bool     `json:"significant"`
+	Unproven    string   `json:"unproven,omitempty" doc:"Why a winner of finals is not proven to be right."`
 }
 
 // A Kernel is a kernel that campaigns can be submitted for.
@@ -418,6 +421,7 @@ type Judge struct {
 	Threads int      `json:"threads,omitempty" minimum:"0"`
 	Shapes  []string `json:"shapes,omitempty"`
 	Seed    int64    `json:"seed,omitempty"`
+	Strict  bool     `json:"strict,omitempty" doc:"Refuse a kernel that proves nothing at a shape that it is judged at."`
 	// Against is the source of another kernel to time it against; empty means the baseline.
 	Against     string `json:"against,omitempty"`
 	AgainstName string `json:"against_name,omitempty" pattern:"^[A-Za-z0-9_.-]{1,100}\\.(c|cu)$" patternDescription:"a file name that ends in .c or .cu, without a folder"`

@@ -87,6 +87,8 @@ type Best struct {
 	// Slower says by how much longer than usual the baseline took in the finals, if that is
 	// unusual (0.2 is 20%): the speedup may then be off.
 	Slower float64 `json:"slower,omitempty"`
+	// Unproven says why the winner of the finals is not proven to be right.
+	Unproven string `json:"unproven,omitempty"`
 }
 
 // A Comparison is the data of the event finals.

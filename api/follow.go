@@ -244,7 +244,7 @@ func (f *follower) finished(e Event) (*evotune.Finished, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Best = &evotune.Best{Candidate: b.Candidate, Genome: g, AllTimes: b.AllTimes, Speedup: b.Speedup, Significant: b.Significant, Measured: b.Measured, Slower: b.Slower}
+		out.Best = &evotune.Best{Candidate: b.Candidate, Genome: g, AllTimes: b.AllTimes, Speedup: b.Speedup, Significant: b.Significant, Measured: b.Measured, Slower: b.Slower, Unproven: b.Unproven}
 	}
 	return out, nil
 }

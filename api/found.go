@@ -31,10 +31,12 @@ type Found struct {
 	Measured string `json:"measured,omitempty"`
 	Key      string `json:"key,omitempty"`
 	Finalist bool   `json:"finalist"`
-	Proven   bool   `json:"proven"`
-	// Significant and Slower are those of the finals that the candidate won.
+	// Proven says that it won finals, and nothing is Unproven.
+	Proven bool `json:"proven"`
+	// Significant, Slower and Unproven are those of the finals that the candidate won.
 	Significant bool    `json:"significant"`
 	Slower      float64 `json:"slower"`
+	Unproven    string  `json:"unproven,omitempty" doc:"Why the winner of finals is not proven to be right."`
 	// Result is its whole result, and Finals its part in the finals that it was in. Both
 	// are set only for a candidate that was requested by name.
 	Result *evaluator.Result    `json:"result,omitempty"`
@@ -47,7 +49,7 @@ func FoundOf(c store.Candidate) Found {
 		Candidate: c.ID, Campaign: c.Campaign, Kernel: c.Kernel, Shapes: c.Shapes, Device: c.Device,
 		Index: c.Asked.Index, Encoding: c.Asked.Genome, Genome: genome.Plain(c.Asked.Genome),
 		Operator: c.Asked.Operator, ParentIDs: c.Asked.Parents, Verdict: "pending",
-		Finalist: c.Finalist, Proven: c.Proven,
+		Finalist: c.Finalist,
 	}
 	if t := c.Told; t != nil {
 		v.Verdict, v.Key = t.Verdict, t.Key
@@ -55,6 +57,7 @@ func FoundOf(c store.Candidate) Found {
 	f := record.FiguresOf(c)
 	v.Fitness, v.Times, v.Significant, v.Slower = f.Fitness, f.Times, f.Significant, f.Slower
 	v.Speedup, v.Measured = f.Speedup(), f.From
+	v.Unproven, v.Proven = f.Unproven, c.Proven && f.Unproven == ""
 	return v
 }
 

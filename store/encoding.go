@@ -19,7 +19,8 @@ import (
 // encoding/binary unless said otherwise.
 //
 //	byte    1, the version; 2 in measured events, which version 1 does not know, 3 in attempts,
-//	        5 in attempts on other hosts, whose detail is one more field
+//	        5 in attempts on other hosts, whose detail is one more field, 6 in finals that have
+//	        Slower or Unproven, which are two more fields
 //	byte    kind (see kindCodes)
 //	byte    flags: 1 = the details bucket holds payloads of this event
 //	varint  seconds of the time since 1970, uvarint nanoseconds
@@ -44,6 +45,7 @@ const (
 	measuredVersion = 2
 	attemptVersion  = 3
 	hostVersion     = 5
+	notedVersion    = 6
 
 	flagDetail = 1
 
@@ -98,8 +100,8 @@ func unseal(seq uint64, b []byte) ([]byte, error) {
 	if got, want := checksum(seq, body), binary.LittleEndian.Uint32(b[len(b)-4:]); got != want {
 		return nil, corrupt("checksum is %08x, should be %08x", got, want)
 	}
-	if body[0] < encodingVersion || body[0] > hostVersion {
-		return nil, fmt.Errorf("%w: record version %d, up to %d are known", ErrVersion, body[0], hostVersion)
+	if body[0] < encodingVersion || body[0] > notedVersion {
+		return nil, fmt.Errorf("%w: record version %d, up to %d are known", ErrVersion, body[0], notedVersion)
 	}
 	return body[1:], nil
 }
@@ -114,6 +116,8 @@ func versionOf(e *Event) byte {
 		return hostVersion
 	case e.Kind == KindAttempt:
 		return attemptVersion
+	case e.Kind == KindFinals && (e.Finals.Slower != 0 || e.Finals.Unproven != ""):
+		return notedVersion
 	}
 	return encodingVersion
 }
@@ -164,6 +168,10 @@ func encodeEvent(e *Event, campaign uint64) []byte {
 		b = appendFloats(b, f.Fitness, f.MedianNS, f.BaselineNS)
 		b = append(b, boolByte(f.Significant))
 		b = appendIDs(b, f.Finalists)
+		if f.Slower != 0 || f.Unproven != "" {
+			b = appendFloats(b, f.Slower)
+			b = appendString(b, f.Unproven)
+		}
 	case KindAttempt:
 		a := e.Attempt
 		b = binary.AppendUvarint(b, uint64(a.Index))
@@ -226,6 +234,10 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 		f.Fitness, f.MedianNS, f.BaselineNS = d.floats()
 		f.Significant = d.byte() != 0
 		f.Finalists = d.ids()
+		if b[0] == notedVersion {
+			f.Slower, _, _ = d.floats()
+			f.Unproven = d.string()
+		}
 		e.Finals = f
 	case KindAttempt:
 		e.Attempt = &Attempt{Index: d.index(), Candidate: d.id(), Stage: d.string(), End: d.string()}

@@ -72,6 +72,7 @@ func anyEvent(t *rapid.T) Event {
 		e.Finals = &Finals{
 			Winner: rapid.OneOf(rapid.Just(""), id).Draw(t, "winner"), Fitness: number.Draw(t, "fitness"), MedianNS: number.Draw(t, "median"),
 			BaselineNS: number.Draw(t, "baseline"), Significant: rapid.Bool().Draw(t, "significant"), Finalists: ids("finalists"), Detail: payload("detail"),
+			Slower: number.Draw(t, "slower"), Unproven: rapid.OneOf(rapid.Just(""), text).Draw(t, "unproven"),
 		}
 	case KindAttempt:
 		e.Attempt = &Attempt{
@@ -190,7 +191,7 @@ func TestEncodingOfNewerVersion(t *testing.T) {
 	e.Seq = 1
 	b := encodeEvent(&e, 1)
 	for _, kind := range []byte{b[1], 99} {
-		b[0], b[1] = hostVersion+1, kind
+		b[0], b[1] = notedVersion+1, kind
 		_, _, _, err := decodeEvent(1, seal(1, bytes.Clone(b[:len(b)-4])))
 		if !errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("kind %d in a newer version with a good checksum: %v", kind, err)

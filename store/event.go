@@ -109,6 +109,8 @@ type Finals struct {
 	// Slower says by how much longer the baseline took than in the search: 0.2 is 20%. It
 	// is 0 if the difference is usual.
 	Slower float64 `json:"slower,omitempty"`
+	// Unproven says in a few words why the winner is not proven to be right; empty if it is.
+	Unproven string `json:"unproven,omitempty"`
 	// Finalists lists every candidate of the finals, and Detail the
 	// evaluator's account of them.
 	Finalists []string        `json:"finalists,omitempty"`

@@ -35,6 +35,11 @@ func formatted(t *testing.T, path string, version int) *Store {
 	if version > 4 {
 		mustAppend(t, s, elsewhere("one", 3, "dddd0001"))
 	}
+	if version > 5 {
+		e := finals("one", "aaaa0001")
+		e.Finals.Slower, e.Finals.Unproven = 0.25, "not proven"
+		mustAppend(t, s, e)
+	}
 	return s
 }
 

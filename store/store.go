@@ -19,11 +19,12 @@ import (
 
 // formatVersion is the version of the whole file: which buckets there are and what their keys mean.
 // Records have their own version. Version 2 adds measured events to version 1, version 3 attempts,
-// version 4 campaigns that were moved to archives, and version 5 attempts on other hosts. A store
+// version 4 campaigns that were moved to archives, version 5 attempts on other hosts, and version 6
+// finals that say what is doubtful about their winner. A store
 // gets a version with the first of these, and an evotune that does not know them refuses it.
 // Nothing else changes a format, so no older store has to be rewritten to be read or written.
 const (
-	formatVersion  = 5
+	formatVersion  = 6
 	formatPlain    = 1
 	formatArchives = 4
 )

@@ -200,6 +200,7 @@ func candidateColumns(v candidateView) []column {
 		{"measured", v.Measured},
 		{"encoding", v.Encoding},
 		{"slower", v.Slower},
+		{"unproven", v.Unproven},
 	}
 }
 

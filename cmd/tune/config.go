@@ -38,6 +38,9 @@ var globalSettings = []setting{
 	{"verbose", false, "log what happens inside to standard error"},
 }
 
+// strictSetting belongs to the commands that open a problem for the first time.
+var strictSetting = setting{"strict", false, "refuse a kernel that proves nothing at a tuned shape, where an input returned as output or work left out is within the tolerance, before anything is searched"}
+
 // runSettings belong to the commands that evaluate.
 var runSettings = []setting{
 	{"backend", "auto", "where candidates run: auto, cpu, cuda, or replay"},
@@ -51,6 +54,7 @@ var runSettings = []setting{
 	{"cost-per-hour", 0.0, "what an hour of this machine costs, for --max-cost"},
 	{"max-cost", 0.0, "stop when the campaign has cost this much (0: no limit)"},
 	{"sanitize", "all", "sanitize all candidates that match the reference, or only contenders: slow ones are then timed unsanitized, and can never win"},
+	strictSetting,
 	{"workers", 0, "evaluate `N` candidates at once (0: two per core; for GPUs one per proposal in flight)"},
 	{"window", 0, "proposals in flight; part of the search's path, unlike --workers (0: 8, or 32 for each GPU)"},
 	{"finalists", 4, "measure the best `N` again at the end (-1: no finals)"},

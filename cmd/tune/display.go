@@ -104,7 +104,7 @@ func (p jsonPrinter) line(name string, v any) {
 type textPrinter struct {
 	w       io.Writer
 	started bool
-	missing []string // checks that no candidate gets, and why
+	missing []string // checks that no candidate gets, or that prove nothing, and why
 }
 
 func (p *textPrinter) close() {}
@@ -123,6 +123,9 @@ func (p *textPrinter) event(e campaign.Event) {
 			if t.Missing != "" {
 				p.missing = append(p.missing, fmt.Sprintf("%s: NOT RUN: %s", t.Name, t.Missing))
 			}
+		}
+		for _, u := range e.Started.Description.Unproven {
+			p.missing = append(p.missing, u.String())
 		}
 		fmt.Fprint(p.w, startLines(e.Started, p.missing))
 	case e.Evaluated != nil:
@@ -350,6 +353,8 @@ func finishedLines(f *campaign.Finished, missing []string) string {
 			sure = "not tested: no finals"
 		case best.Speedup <= 1:
 			sure = "not faster than the baseline"
+		case best.Unproven != "":
+			sure = best.Unproven
 		case best.Significant:
 		case f.Sanitized == "": // a table's
 			sure = "recorded; nothing was tested"

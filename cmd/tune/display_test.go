@@ -101,6 +101,7 @@ func TestSummaryOfNothingFaster(t *testing.T) {
 		{campaign.Best{Speedup: 1}, "nothing faster was found: 3 of 8 genomes tried; the baseline takes 142.90 us\nnearest: c  196.70 us against 142.90 us baseline: 1.000x (not faster than the baseline)\n"},
 		{campaign.Best{Speedup: 1.002}, "nothing faster was found: 3 of 8 genomes tried; the baseline takes 142.90 us\nnearest: c  196.70 us against 142.90 us baseline: 1.002x (not significant)\n"},
 		{campaign.Best{Speedup: 1.5, Significant: true}, "\nbest: c  196.70 us against 142.90 us baseline: 1.500x (significant)\n"},
+		{campaign.Best{Speedup: 1.5, Significant: true, Unproven: "not proven: this"}, "\nbest: c  196.70 us against 142.90 us baseline: 1.500x (not proven: this)\n"},
 	} {
 		c.best.Candidate, c.best.MedianNS, c.best.BaselineNS, c.best.Measured = "c", 196.7e3, 142.9e3, record.FromFinals
 		text := finishedLines(&campaign.Finished{Evaluated: 3, SpaceSize: 8, Complete: true, Sanitized: evotune.SanitizeAll, Best: &c.best}, nil)

@@ -98,6 +98,7 @@ kernel's own baseline.
 			addSettings(cmd.Flags(), []setting{s})
 		}
 	}
+	addSettings(cmd.Flags(), []setting{strictSetting})
 	addSettings(cmd.Flags(), slices.DeleteFunc(slices.Clone(backendSettings), func(s setting) bool { return s.key == "latency" }))
 	addSettings(cmd.Flags(), remoteSettings)
 	return cmd
@@ -119,7 +120,7 @@ func (a *app) judge(ctx context.Context, j judging) error {
 	if j.kernel == "" {
 		return badInputf("--kernel is missing: name the kernel whose problem the file solves; `tune kernels` lists them")
 	}
-	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.list("shape"), Seed: a.v.GetInt64("seed")}, j.file, j.against)
+	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.list("shape"), Seed: a.v.GetInt64("seed"), Strict: a.v.GetBool("strict")}, j.file, j.against)
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client,
 		return err
 	}
 	// Report what is wrong with the file before it is sent, as far as this machine can tell.
-	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.list("shape"), Seed: a.v.GetInt64("seed")}, j.file, j.against)
+	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.list("shape"), Seed: a.v.GetInt64("seed"), Strict: a.v.GetBool("strict")}, j.file, j.against)
 	switch {
 	case errors.Is(err, kernels.ErrUnknownKernel):
 	case err != nil:
@@ -181,7 +182,7 @@ func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client,
 	}
 	in := api.Judge{
 		Kernel: j.kernel, Name: filepath.Base(j.file.Path), Flags: j.file.Flags, Threads: j.file.Threads,
-		Shapes: a.list("shape"), Seed: a.v.GetInt64("seed"),
+		Shapes: a.list("shape"), Seed: a.v.GetInt64("seed"), Strict: a.v.GetBool("strict"),
 	}
 	if in.Source, err = readSource(j.file.Path); err != nil {
 		return err
@@ -272,6 +273,9 @@ func (f judgment) print(w io.Writer) {
 	if f.Against != "" {
 		row(w, "against", "%s, which passes every stage itself", f.Against)
 	}
+	for _, u := range d.Unproven {
+		row(w, "not proven", "%s", u)
+	}
 	fmt.Fprintln(w)
 	for _, stage := range evaluator.Stages() {
 		if step, reached := f.Result.Step(stage); reached {
@@ -287,6 +291,8 @@ func (f judgment) print(w io.Writer) {
 	verdict := string(f.Verdict)
 	if f.Reason != "" {
 		verdict += ": " + words.OneLine(f.Reason)
+	} else if why := d.NotProven(); why != "" {
+		verdict += ", " + why
 	}
 	row(w, "verdict", "%s", verdict)
 	if next := f.next(); next != "" {

@@ -365,6 +365,7 @@ and a few random genomes through the whole ordeal.
 		},
 	}
 	cmd.Flags().BoolVar(&static, "static", false, "compile and run nothing")
+	addSettings(cmd.Flags(), []setting{strictSetting})
 	addSettings(cmd.Flags(), backendSettings)
 	return cmd
 }
@@ -463,7 +464,7 @@ func printFindings(w io.Writer, dir string, texts []string) {
 func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir, backend string) ([]string, error) {
 	var findings []string
 	where := filepath.Join(dir, "kernel.toml")
-	t, err := a.machine().Target(evotune.Job{Kernel: d.Name, Definitions: []string{dir}, Backend: backend, Seed: 1, Limits: map[string]int64{}})
+	t, err := a.machine().Target(evotune.Job{Kernel: d.Name, Definitions: []string{dir}, Backend: backend, Seed: 1, Strict: a.v.GetBool("strict"), Limits: map[string]int64{}})
 	if err != nil {
 		return nil, err
 	}

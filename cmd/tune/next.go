@@ -51,7 +51,7 @@ func (a *app) nextSteps(c store.Campaign, job evotune.Job, definition *kernels.D
 			show,
 			{fmt.Sprintf("tune resume %s --evaluations %d", c.ID, 2*sum.Evaluated) + from, "search on with a larger budget"},
 		}, "")
-	case definition == nil:
+	case definition == nil || sum.Best.Unproven != "":
 		return a.suggest("\nnext:", [][2]string{
 			show,
 			{"tune lineage " + sum.Best.Candidate + from, "show its ancestors"},

@@ -270,6 +270,9 @@ func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
 		default:
 			sure = "not significant"
 		}
+		if f.Unproven != "" {
+			sure = f.Unproven
+		}
 		if f.Slower > 0 {
 			sure += fmt.Sprintf("; the baseline took %.0f%% longer than usual", 100*f.Slower)
 		}

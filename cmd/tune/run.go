@@ -188,7 +188,7 @@ func (a *app) job(kernel string) (evotune.Job, error) {
 	j := evotune.Job{
 		Kernel: kernel, Backend: a.v.GetString("backend"), Shapes: a.list("shape"), Implementations: a.list("implementation"),
 		Strategy: a.v.GetString("strategy"), Seed: a.v.GetInt64("seed"), Window: a.v.GetInt("window"),
-		Finalists: a.v.GetInt("finalists"), Budget: a.budget(),
+		Finalists: a.v.GetInt("finalists"), Strict: a.v.GetBool("strict"), Budget: a.budget(),
 	}
 	switch s := evotune.Sanitize(a.v.GetString("sanitize")); s {
 	case evotune.SanitizeAll:

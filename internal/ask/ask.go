@@ -53,7 +53,7 @@ type Question struct {
 	// DType asks for campaigns whose problem has a buffer of this type. It needs
 	// the Definition.
 	DType kernels.DType
-	// Proven asks for winners of finals only.
+	// Proven asks for winners of finals only, and for proven ones.
 	Proven bool
 	// Limit is how many are wanted. Zero means one.
 	Limit int
@@ -79,8 +79,11 @@ type Answer struct {
 // Rule says which rule served, in one line for people.
 func (a Answer) Rule() string {
 	rule := a.device + ", " + a.shapes
-	if !a.Proven {
+	switch f := record.FiguresOf(a.Candidate); {
+	case !a.Proven:
 		rule += ", won no finals"
+	case f.Unproven != "":
+		rule += ", " + f.Unproven
 	}
 	if a.Changed {
 		rule += ", and the kernel has changed since"
@@ -94,7 +97,7 @@ func (a Answer) Rule() string {
 func better(figures map[string]record.Figures, oneBaseline bool) func(a, b store.Candidate) int {
 	rank := func(c store.Candidate) int {
 		switch {
-		case !c.Proven:
+		case !c.Proven, figures[c.ID].Unproven != "":
 			return 2
 		case !figures[c.ID].Significant:
 			return 1
@@ -519,6 +522,7 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 				s.fallen[c.ID] = true
 			}
 			figures[c.ID] = record.FiguresOf(c)
+			failed = failed || q.Proven && figures[c.ID].Unproven != ""
 			if !failed && (s.wanted == nil || s.computes(c)) {
 				out = append(out, c)
 			}

@@ -395,6 +395,53 @@ func TestAskAfterFinals(t *testing.T) {
 	}
 }
 
+// A winner at whose shape a negative control passes comes after those that are proven, and is not proven itself.
+func TestAskUnproven(t *testing.T) {
+	s := newFixture(t)
+	const why = "not proven: this"
+	for n, c := range []tuned{
+		{kernel: mustKernel(t, "softmax"), device: h200, shapes: []string{"4096x1024"}, fitness: map[string]float64{"a": 0.1}},
+		{kernel: mustKernel(t, "softmax"), device: h200, shapes: []string{"4096x1024"}, fitness: map[string]float64{"b": 0.2}},
+	} {
+		s.add(c)
+		f := &store.Finals{Winner: []string{"a", "b"}[n], Fitness: 0.1, Significant: true, Finalists: []string{[]string{"a", "b"}[n]}, Detail: json.RawMessage(`{"entries":[{"verdict":"correct"}]}`)}
+		if n == 0 {
+			f.Unproven = why
+		}
+		if _, err := s.Append(store.Event{Kind: store.KindFinals, Campaign: fmt.Sprintf("softmax-%d", n+1), Finals: f}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for proven, want := range map[bool]string{false: "b a", true: "b"} {
+		answers, err := Ask(s, Question{Kernel: "softmax", Limit: 5, Proven: proven})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, a := range answers {
+			if got = append(got, a.ID); strings.HasSuffix(a.Rule(), ", "+why) != (a.ID == "a") {
+				t.Errorf("%s: %s", a.ID, a.Rule())
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("proven %t: %v, want %s", proven, got, want)
+		}
+	}
+	f, err := CompileFilter("proven")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]bool{"a": false, "b": true} {
+		c, err := s.Candidate(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is, err := f.Match(&c, &store.Started{}); err != nil || is != want {
+			t.Errorf("%s is proven: %t, %v", id, is, err)
+		}
+	}
+}
+
 // TestAskIsTheNearest compares answers on random stores with all there are, looked at one by one.
 func TestAskIsTheNearest(t *testing.T) {
 	softmax := mustKernel(t, "softmax")

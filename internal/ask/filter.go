@@ -269,12 +269,12 @@ func (e *expression) run(c *store.Candidate, of *store.Started) (any, error) {
 	v := &e.env
 	v.Candidate, v.Campaign, v.Kernel, v.Backend, v.Device, v.DeviceName = c.ID, c.Campaign, c.Kernel, of.Backend, c.Device, of.Name
 	v.Shapes, v.Index, v.Operator, v.ParentIDs, v.Encoding, v.AskedAt = c.Shapes, c.Asked.Index, c.Asked.Operator, c.Asked.Parents, c.Asked.Genome, c.AskedAt
-	v.Verdict, v.Key, v.Finalist, v.Proven = Pending, "", c.Finalist, c.Proven
+	v.Verdict, v.Key, v.Finalist = Pending, "", c.Finalist
 	if c.Told != nil {
 		v.Verdict, v.Key = c.Told.Verdict, c.Told.Key
 	}
 	f := record.FiguresOf(*c)
-	v.Significant, v.Measured = f.Significant, f.From
+	v.Significant, v.Measured, v.Proven = f.Significant, f.From, c.Proven && f.Unproven == ""
 	e.numbers = [4]float64{f.Fitness, 1 / f.Fitness, f.MedianNS, f.BaselineNS}
 	for i, to := range []**float64{&v.Fitness, &v.Speedup, &v.MedianNS, &v.BaselineNS} {
 		*to = nil

@@ -500,6 +500,14 @@ type slowed struct {
 	wrong   int    // finalist whom the first finals find wrong; -1 for nobody
 	second  string // what becomes of second finals: "error", "disturbed", "disturbed, the winner wrong", "disturbed, the last wrong", or nothing
 	asked   []int
+
+	unproven []evaluator.Unproven
+}
+
+func (s *slowed) Describe() evaluator.Description {
+	d := s.Evaluator.Describe()
+	d.Unproven = s.unproven
+	return d
 }
 
 func (s *slowed) Finals(ctx context.Context, list []genome.Genome) (evaluator.Finals, error) {
@@ -561,6 +569,9 @@ func TestSlowFinals(t *testing.T) {
 			t.Fatal(err)
 		}
 		ev := &slowed{Evaluator: p.Evaluator, factors: c.factors, wrong: c.wrong, second: c.second}
+		if c.slower > 0 {
+			ev.unproven = []evaluator.Unproven{{Control: "work left out"}}
+		}
 		p.Evaluator = ev
 		log, cfg := &memory{}, config(40)
 		cfg.Finalists = 4
@@ -577,6 +588,9 @@ func TestSlowFinals(t *testing.T) {
 		logged := log.path()[store.KindFinals][0].Finals
 		if !slices.Equal(ev.asked, c.asked) || math.Abs(f.Best.Slower-c.slower) > 0.05 || (f.Best.Slower == 0) != (c.slower == 0) || logged.Slower != f.Best.Slower {
 			t.Errorf("%v: finals of %v, %.3f slower, logged %.3f", c.factors, ev.asked, f.Best.Slower, logged.Slower)
+		}
+		if why := ev.Describe().NotProven(); logged.Unproven != why || f.Best.Unproven != why {
+			t.Errorf("%v: %q is logged, %q told, want %q", c.factors, logged.Unproven, f.Best.Unproven, why)
 		}
 		if told := strings.Contains(string(logged.Detail), "baseline as usual"); told != (c.slower > 0) {
 			t.Errorf("%v: the evidence tells of it: %t", c.factors, told)

@@ -116,6 +116,8 @@ type Best struct {
 	// Slower says by how much more of its usual time the baseline took in the finals than in
 	// the search, where that is unusual: the speedup may be off then.
 	Slower float64 `json:"slower,omitempty"`
+	// Unproven says why the winner of the finals is not proven to be right; empty if it is.
+	Unproven string `json:"unproven,omitempty"`
 }
 
 // Faster says that the finals found it to be faster than the baseline. Otherwise the
@@ -129,6 +131,8 @@ func (b *Best) String() string {
 	}
 	sure := "not significant"
 	switch {
+	case b.Unproven != "":
+		sure = b.Unproven
 	case b.Faster():
 		sure = "significant"
 	case b.Speedup <= 1:

@@ -87,7 +87,9 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 	if err != nil {
 		return nil, err
 	}
-	logged.Slower = slower
+	if logged.Slower = slower; res.Winner >= 0 {
+		logged.Unproven = r.problem.Evaluator.Describe().NotProven()
+	}
 	r.log(store.Event{Kind: store.KindFinals, Finals: logged})
 	if r.opts.Listen != nil {
 		r.notes = append(r.notes, Event{Finals: &Finals{Candidates: ids, Result: res}})
@@ -122,7 +124,7 @@ func (r *runner) winner(f *store.Finals) *Best {
 	for _, c := range r.candidates {
 		if c.id == f.Winner {
 			won := record.WinnerFigures(f)
-			return &Best{Candidate: c.id, Genome: c.genome, AllTimes: evaluator.AllTimes(won.Times), Speedup: won.Speedup(), Significant: won.Significant, Measured: won.From, Slower: won.Slower}
+			return &Best{Candidate: c.id, Genome: c.genome, AllTimes: evaluator.AllTimes(won.Times), Speedup: won.Speedup(), Significant: won.Significant, Measured: won.From, Slower: won.Slower, Unproven: won.Unproven}
 		}
 	}
 	return nil // no finalist survived

@@ -64,7 +64,7 @@ const (
 	Parity Level = "parity"
 	// Sanitized: every sanitizer of the backend ran and found nothing.
 	Sanitized Level = "sanitized"
-	// Finals: it won the finals of its campaign.
+	// Finals: it won the finals of its campaign, and no negative control passes there.
 	Finals Level = "finals"
 )
 
@@ -99,8 +99,13 @@ func (w *Winner) Lacks(level Level) []string {
 			}
 		}
 	}
-	if at >= slices.Index(Levels(), Finals) && !e.Summary.Winner {
-		missing = append(missing, "it won no finals")
+	if at >= slices.Index(Levels(), Finals) {
+		if !e.Summary.Winner {
+			missing = append(missing, "it won no finals")
+		}
+		for _, u := range e.Description.Unproven {
+			missing = append(missing, u.String())
+		}
 	}
 	return missing
 }

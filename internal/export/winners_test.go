@@ -22,6 +22,23 @@ func TestSlowerIsNoWinner(t *testing.T) {
 	}
 }
 
+// TestUnprovenWinner: a winner at whose shape a negative control passes is exported where finals are not asked for, and
+// the manifest says what it lacks.
+func TestUnprovenWinner(t *testing.T) {
+	w := winnerOf(t, "softmax", "510", 5)
+	if lacks := w.Lacks(Finals); len(lacks) > 0 {
+		t.Fatalf("it lacks %q", lacks)
+	}
+	u := evaluator.Unproven{Control: "work left out", Shape: "1024x1024", Output: "Y", Error: 0.5}
+	w.Evidence.Description.Unproven = []evaluator.Unproven{u}
+	if lacks := w.Lacks(Sanitized); len(lacks) > 0 {
+		t.Errorf("without finals it lacks %q", lacks)
+	}
+	if lacks := w.Lacks(Finals); len(lacks) != 1 || lacks[0] != u.String() {
+		t.Errorf("it lacks %q", lacks)
+	}
+}
+
 // TestBesideRoutine: whether a vendor's routine was the baseline is told for each shape: a genome may stand in for it at some.
 func TestBesideRoutine(t *testing.T) {
 	said := []evaluator.Evidence{{Check: "parity large"}, {Check: "baseline large", Detail: "cuDNN 9.19.0, best of 4 plans"}}

@@ -26,8 +26,9 @@ type Figures struct {
 	Significant bool
 	// From says which measurement they are of; "" without figures.
 	From string
-	// Slower is that of the finals that the candidate won.
-	Slower float64
+	// Slower and Unproven are those of the finals that the candidate won.
+	Slower   float64
+	Unproven string
 }
 
 // Speedup is the inverse of the fitness; 0 without one.
@@ -92,7 +93,7 @@ func finalFigures(campaign string, f *store.Finals, candidate string) Figures {
 
 // WinnerFigures are those of the winner of finals.
 func WinnerFigures(f *store.Finals) Figures {
-	return Figures{f.Fitness, evaluator.Times{MedianNS: f.MedianNS, BaselineNS: f.BaselineNS}, f.Significant, FromFinals, f.Slower}
+	return Figures{f.Fitness, evaluator.Times{MedianNS: f.MedianNS, BaselineNS: f.BaselineNS}, f.Significant, FromFinals, f.Slower, f.Unproven}
 }
 
 // CampaignFigures gives the figures of a campaign's best candidate, and its id: the

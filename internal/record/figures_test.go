@@ -18,18 +18,18 @@ func TestFiguresOf(t *testing.T) {
 			{"verdict":"parity"},{"verdict":"infrastructure"}]}`),
 	}
 	told := &store.Told{Verdict: "correct", Fitness: 0.4, MedianNS: 400, BaselineNS: 1001}
-	reading := Figures{0.4, evaluator.Times{MedianNS: 400, BaselineNS: 1001}, false, FromSearch, 0}
+	reading := Figures{0.4, evaluator.Times{MedianNS: 400, BaselineNS: 1001}, false, FromSearch, 0, ""}
 	for _, c := range []struct {
 		of     store.Candidate
 		want   Figures
 		failed bool
 	}{
-		{store.Candidate{ID: "won", Told: told, Finals: finals}, Figures{0.5, evaluator.Times{MedianNS: 500, BaselineNS: 1000}, true, FromFinals, 0}, false},
-		{store.Candidate{ID: "lost", Told: told, Finals: finals}, Figures{0.6, evaluator.Times{MedianNS: 600, BaselineNS: 1000}, false, FromFinals, 0}, false},
+		{store.Candidate{ID: "won", Told: told, Finals: finals}, Figures{0.5, evaluator.Times{MedianNS: 500, BaselineNS: 1000}, true, FromFinals, 0, ""}, false},
+		{store.Candidate{ID: "lost", Told: told, Finals: finals}, Figures{0.6, evaluator.Times{MedianNS: 600, BaselineNS: 1000}, false, FromFinals, 0, ""}, false},
 		{store.Candidate{ID: "fell", Told: told, Finals: finals}, reading, true},
 		{store.Candidate{ID: "vanished", Told: told, Finals: finals}, reading, false},
 		{store.Candidate{ID: "none", Told: told}, reading, false},
-		{store.Candidate{ID: "again", Told: told, Again: true}, Figures{0.4, evaluator.Times{MedianNS: 400, BaselineNS: 1001}, false, FromAgain, 0}, false},
+		{store.Candidate{ID: "again", Told: told, Again: true}, Figures{0.4, evaluator.Times{MedianNS: 400, BaselineNS: 1001}, false, FromAgain, 0, ""}, false},
 		{store.Candidate{ID: "wrong", Told: &store.Told{Verdict: "parity"}}, Figures{}, false},
 		{store.Candidate{ID: "pending"}, Figures{}, false},
 	} {
@@ -45,7 +45,7 @@ func TestFiguresOf(t *testing.T) {
 		id   string
 		want Figures
 	}{
-		"finals":      {store.Campaign{Best: told, Finals: finals}, "won", Figures{0.5, evaluator.Times{MedianNS: 500, BaselineNS: 1000}, true, FromFinals, 0}},
+		"finals":      {store.Campaign{Best: told, Finals: finals}, "won", Figures{0.5, evaluator.Times{MedianNS: 500, BaselineNS: 1000}, true, FromFinals, 0, ""}},
 		"nobody left": {store.Campaign{Best: told, Finals: &store.Finals{Finalists: []string{"fell"}}}, "", Figures{}},
 		"search":      {store.Campaign{Best: told}, "", reading},
 		"none":        {store.Campaign{}, "", Figures{}},

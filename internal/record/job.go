@@ -28,6 +28,8 @@ type Job struct {
 
 	// Sanitize is which candidates are sanitized; empty, as in older logs, means SanitizeAll.
 	Sanitize Sanitize `json:"sanitize,omitempty"`
+	// Strict refuses a problem that proves nothing, as in [evaluator.Plan.Strict].
+	Strict bool `json:"strict,omitempty"`
 
 	Strategy string `json:"strategy"`
 	Seed     int64  `json:"seed"`

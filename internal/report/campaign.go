@@ -472,6 +472,9 @@ func (r *Campaign) missing(notRun map[string]int) {
 			r.NotRun = append(r.NotRun, t.Name+": "+t.Missing)
 		}
 	}
+	for _, u := range r.Description.Unproven {
+		r.NotRun = append(r.NotRun, u.String())
+	}
 	for _, k := range slices.Sorted(maps.Keys(notRun)) {
 		r.NotRun = append(r.NotRun, fmt.Sprintf("%s (%s)", k, words.Plural(notRun[k], "candidate")))
 	}
@@ -543,6 +546,9 @@ func (r *Campaign) runCommand() string {
 	flag("window", nonZero(j.Window))
 	flag("finalists", nonZero(j.Finalists))
 	flag("sanitize", string(j.Sanitize))
+	if j.Strict {
+		b.WriteString(" --strict")
+	}
 	for _, l := range limits(j.Budget) {
 		flag(strings.ReplaceAll(l[0], "_", "-"), l[1])
 	}

@@ -76,7 +76,7 @@ type Evidence struct {
 	Finals    *FinalsView     `json:"finals,omitempty"`
 	Source    Source          `json:"source"`
 	Lineage   Lineage         `json:"lineage"`
-	// NotRun lists everything that was not checked or not measured.
+	// NotRun lists everything that was not checked or not measured, and what proves nothing.
 	NotRun []string `json:"not_run"`
 	// Again are commands that make the figures again.
 	Again []string `json:"again"`
@@ -278,6 +278,9 @@ func FinalistOf(c store.Candidate) (*FinalistView, error) {
 
 // notRun lists what was not checked. "Not run" is never "passed".
 func (e *Evidence) notRun(c store.Candidate) {
+	for _, u := range e.Description.Unproven {
+		e.NotRun = append(e.NotRun, u.String())
+	}
 	for _, step := range e.Result.Steps {
 		if step.Outcome == evaluator.NotRun && len(step.Evidence) == 0 {
 			e.NotRun = append(e.NotRun, fmt.Sprintf("%s: the stage looked at nothing", step.Stage))

@@ -115,9 +115,11 @@ func significance(c evaluator.Comparison) string {
 	return s
 }
 
-// tested says what the test against the baseline found.
-func tested(vs evaluator.Comparison) (said, tone string) {
+// tested says what the test against the baseline found, on what d describes.
+func tested(vs evaluator.Comparison, d evaluator.Description) (said, tone string) {
 	switch {
+	case len(d.Unproven) > 0:
+		return d.NotProven(), "idle"
 	case !vs.Significant:
 		return "but the difference is NOT significant", "idle"
 	case vs.Ratio < 1:
@@ -155,7 +157,7 @@ func (e *Evidence) headline() (line, tone string) {
 	line = "Correct, and " + pace(s.Speedup, s.MedianNS, s.BaselineNS)
 	switch {
 	case s.Tested:
-		said, tone := tested(*e.Finals.VsBaseline)
+		said, tone := tested(*e.Finals.VsBaseline, e.Description)
 		return line + ": the winner of the finals, " + said, tone
 	case s.Winner:
 		return line + ": the winner of the finals, but no test was made", "idle"
@@ -645,7 +647,7 @@ func (r *Campaign) page() *page {
 		case recorded(r.Description):
 			p.Headline += ": times of a recorded table, nothing was checked or measured here"
 		case b.From == "finals" && r.Finals != nil && r.Finals.VsBaseline != nil:
-			said, tone := tested(*r.Finals.VsBaseline)
+			said, tone := tested(*r.Finals.VsBaseline, r.Description)
 			p.Headline, p.Tone = p.Headline+": the winner of the finals, "+said, tone
 		default:
 			p.Headline += ": without a test"

@@ -102,7 +102,7 @@ func (s *Service) leaderboard() ([]api.LeaderboardRow, error) {
 		row := api.LeaderboardRow{
 			Kernel: c.Started.Kernel, Backend: c.Started.Backend, Device: c.Started.Device, DeviceName: c.Started.Name, Shapes: slices.Sorted(slices.Values(c.Started.Shapes)),
 			Candidate: id, Campaign: c.ID, Speedup: f.Speedup(), MedianNS: f.MedianNS, BaselineNS: f.BaselineNS,
-			Measured: f.From, Proven: f.From == record.FromFinals, Significant: f.Significant,
+			Measured: f.From, Proven: f.From == record.FromFinals && f.Unproven == "", Significant: f.Significant, Unproven: f.Unproven,
 		}
 		key := strings.Join(append([]string{row.Kernel, row.Device}, row.Shapes...), "\n")
 		of[key] = append(of[key], row)

@@ -196,7 +196,7 @@ func viewOf(c store.Campaign) api.Campaign {
 	best, f := record.CampaignFigures(c)
 	out := api.Campaign{
 		ID: c.ID, State: stateOf(c), Reason: c.Reason, Kernel: c.Started.Kernel, Backend: c.Started.Backend, Shapes: c.Started.Shapes,
-		Device: c.Started.Name, Evaluated: c.Evaluated, Best: best, Speedup: f.Speedup(), Measured: f.From, Significant: f.Significant, Log: &c,
+		Device: c.Started.Name, Evaluated: c.Evaluated, Best: best, Speedup: f.Speedup(), Measured: f.From, Significant: f.Significant, Unproven: f.Unproven, Log: &c,
 	}
 	if job, err := evotune.RecordedJob(c); err == nil && c.Started.Config != nil {
 		out.Budget = api.BudgetOf(job.Budget)

@@ -187,7 +187,7 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	want := evotune.Job{
 		Kernel: in.Kernel, Shapes: in.Shapes, Backend: in.Backend, Table: in.Table, Implementations: in.Implementations,
 		Sweep: in.Sweep, WarmStart: in.WarmStart, Strategy: in.Strategy, Seed: cmp.Or(in.Seed, 1), Window: in.Window,
-		Finalists: in.Finalists, Sanitize: evotune.Sanitize(in.Sanitize), Budget: in.Budget.Budget(), Definitions: q.s.kernels.folders(in.Kernel),
+		Finalists: in.Finalists, Sanitize: evotune.Sanitize(in.Sanitize), Strict: in.Strict, Budget: in.Budget.Budget(), Definitions: q.s.kernels.folders(in.Kernel),
 	}
 	if want.Backend == evotune.Replay && want.Table == "" {
 		want.Kernel, want.Table = "", want.Kernel

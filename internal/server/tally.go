@@ -96,7 +96,7 @@ func (t *tally) ending(e store.Event, encoding func(candidate string) (string, e
 	text, err := encoding(id)
 	out.Best = &api.Best{
 		Candidate: id, Genome: genome.Plain(text), Encoding: text,
-		AllTimes: evaluator.AllTimes(f.Times), Speedup: f.Speedup(), Significant: f.Significant, Measured: f.From, Slower: f.Slower,
+		AllTimes: evaluator.AllTimes(f.Times), Speedup: f.Speedup(), Significant: f.Significant, Measured: f.From, Slower: f.Slower, Unproven: f.Unproven,
 	}
 	return out, err
 }

@@ -122,6 +122,7 @@ export const interval = (e) => `${ratio(e.speedup)}${e.lo > 0 ? ` (95%: ${ratio(
 // search the best are also the luckiest.
 export function confidence(c) {
   if (!(c.speedup > 0)) return { text: "–", kind: "", title: "nothing correct yet" };
+  if (c.unproven) return { text: "not proven", kind: "idle", title: c.unproven };
   if (c.significant) return { text: "significant", kind: "good", title: "finals found it to be faster than the baseline by more than noise" };
   if (c.backend === "replay") return { text: "recorded", kind: "idle", title: "the time that a table has recorded: nothing was tested" };
   if (c.measured === "finals" && c.speedup <= 1) return { text: "not faster", kind: "idle", title: "finals did not find it to be faster than the baseline, which is what to use" };
@@ -134,7 +135,7 @@ export function confidence(c) {
 export const nothingFaster = (c) => c.measured === "finals" && !c.significant && c.backend !== "replay";
 
 // speedup writes a speedup, with ~ before what is not proven.
-export const speedup = (c) => (c.speedup > 0 ? `${c.significant ? "" : "~ "}${ratio(c.speedup)}` : "–");
+export const speedup = (c) => (c.speedup > 0 ? `${c.significant && !c.unproven ? "" : "~ "}${ratio(c.speedup)}` : "–");
 
 export const badge = ({ text, kind, title }) => h("span", { class: `badge ${kind || ""}`, title }, text);
 

@@ -39,6 +39,7 @@ export async function submit({ el, signal, query, keep }) {
       field("sanitize", "body.sanitize", "Sanitized", "contenders: slow candidates are timed unsanitized, and never win", {}, "select", h("option", { value: "" }, "all"), h("option", { value: "contenders" }, "contenders")),
       field("warm_start", "body.warm_start", "Warm start", "begin with so many earlier winners; -1: none", { type: "number", min: -1, step: 1, placeholder: "default" }),
       field("priority", "body.priority", "Priority", "the larger is run first", { type: "number", min: -100, max: 100, step: 1, placeholder: "0" }),
+      field("strict", "body.strict", "Strict", "refuse a kernel that proves nothing at these shapes", { type: "checkbox" }),
       field("sweep", "body.sweep", "Sweep", "measure every genome, or a sample", { type: "checkbox" }))),
     rest, h("div", { class: "buttons" }, button));
   el.append(form);
@@ -121,7 +122,7 @@ export async function submit({ el, signal, query, keep }) {
       if (text !== "") body[name] = Number(text);
     }
     if (form.querySelector("#sanitize").value) body.sanitize = form.querySelector("#sanitize").value;
-    if (form.querySelector("#sweep").checked) body.sweep = true;
+    for (const name of ["strict", "sweep"]) if (form.querySelector(`#${name}`).checked) body[name] = true;
     button.disabled = true;
     try {
       const c = await post("/v1/campaigns", body, { key });

@@ -213,11 +213,13 @@ class Candidate:
     """Which measurement the figures are of: "finals", "again" or "search"."""
     proven: bool
     significant: bool
+    unproven: str = ""
+    """Why the winner of finals is not proven to be right."""
 
     @classmethod
     def _of(cls, campaign: Campaign, row: Mapping[str, Any]) -> Any:
         return cls(campaign, row["candidate"], dict(row["genome"]), row["verdict"], row.get("speedup"), row.get("median_ns"), row.get("baseline_ns"),
-                   row.get("measured"), bool(row.get("proven")), bool(row.get("significant")))
+                   row.get("measured"), bool(row.get("proven")), bool(row.get("significant")), row.get("unproven") or "")
 
     @property
     def faster(self) -> bool:
@@ -228,7 +230,7 @@ class Candidate:
         genome = " ".join(f"{k}={v}" for k, v in self.genome.items())
         if not self.speedup or self.median_ns is None or self.baseline_ns is None:
             return f"{self.id}: {self.verdict}; {genome}"
-        told = "not faster than the baseline" if self.measured == "finals" and self.speedup <= 1 else "significant" if self.faster else "~ not significant" if self.measured == "finals" else "~ unproven: no finals"
+        told = self.unproven or "not faster than the baseline" if self.measured == "finals" and self.speedup <= 1 else "significant" if self.faster else "~ not significant" if self.measured == "finals" else "~ unproven: no finals"
         return f"{self.id}: {_time(self.median_ns)} against {_time(self.baseline_ns)}: {self.speedup:.3f}x ({told}); {genome}"
 
     __repr__ = __str__

@@ -51,9 +51,9 @@ class Progress:
             self.note = ""
             best = e.get("best") or {}
             if best.get("speedup"):
-                self.best, self.significant = best["speedup"], bool(best.get("significant"))
+                self.best, self.significant = best["speedup"], bool(best.get("significant")) and not best.get("unproven")
                 tested = best.get("measured") == "finals" and bool(e.get("sanitized"))  # not of a recorded table
-                self.beaten = tested and not (self.significant and self.best > 1)
+                self.beaten = tested and not (best.get("significant") and self.best > 1)
         self.update(force=kind != "evaluated")
 
     def interrupted(self, signals: int) -> None:
