@@ -61,22 +61,29 @@ func TestAbsent(t *testing.T) {
 		if err := enrol(h, "old", "0"); !errors.As(err, new(Refusal)) {
 			t.Errorf("a worker of another version: %v", err)
 		}
+		go func() {
+			time.Sleep(time.Millisecond)
+			ask(h, "stays", Beat, beat{Session: "stays1"}) //nolint:errcheck // its answer is of no interest
+		}()
+		if err := h.Vacant(context.Background(), "stays"); !errors.As(err, new(Refusal)) {
+			t.Errorf("a worker whose name is taken: %v", err)
+		}
 		if err := ask(h, "leaves", Beat, beat{Session: "leaves1", Leaving: true}); err != nil {
 			t.Fatal(err)
 		}
-		want(h, "leaves leaving, old refused, silent idle, stays idle")
+		want(h, "leaves leaving, old refused, silent idle, stays idle, stays refused")
 		time.Sleep(2 * time.Hour)
 		if err := enrol(h, "stays", "1"); err != nil {
 			t.Fatal(err)
 		}
-		want(h, "old refused, silent lost, stays idle")
+		want(h, "old refused, silent lost, stays idle, stays refused")
 		synctest.Wait()
 		h.Close()
 
 		h = open()
-		want(h, "old refused, silent lost, stays lost")
+		want(h, "old refused, silent lost, stays lost, stays refused")
 		for _, s := range h.Hosts() {
-			if s.Name == "old" && !strings.Contains(s.Reason, "install the same evotune") || s.Name == "stays" && !strings.Contains(s.Reason, "started again") || s.Seen.IsZero() {
+			if s.Name == "old" && !strings.Contains(s.Reason, "install the same evotune") || s.Name == "stays" && s.State == stateRefused && !strings.Contains(s.Reason, "--name of its own") || s.Name == "stays" && s.State == stateLost && !strings.Contains(s.Reason, "started again") || s.Seen.IsZero() {
 				t.Errorf("%s: %q, seen %s", s.Name, s.Reason, s.Seen)
 			}
 		}
@@ -86,10 +93,14 @@ func TestAbsent(t *testing.T) {
 		if !h.Expel("silent") || h.Expel("silent") {
 			t.Error("a worker that is lost cannot be expelled, or twice")
 		}
-		want(h, "old idle, stays idle")
+		want(h, "old idle, stays idle, stays refused")
 		synctest.Wait()
 		h.Close()
 		h = open()
+		want(h, "old lost, stays lost, stays refused")
+		if err := h.Vacant(context.Background(), "stays"); err != nil {
+			t.Error(err)
+		}
 		want(h, "old lost, stays lost")
 		h.Close()
 	})

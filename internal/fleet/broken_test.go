@@ -323,3 +323,90 @@ func (w wrong) says(v evaluator.Verdict, fitness float64) (evaluator.Verdict, fl
 	}
 	return evaluator.Correct, 1
 }
+
+// TestLyingWorker: only who has a task, or had it, tells anything of it: not another worker of the campaign, not one of
+// another class, and none that was never placed.
+func TestLyingWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := fleettest.Job(12, 4)
+		want := fleettest.Alone(t, j).Path()
+		f := fleettest.NewFarm(t, fleettest.InMemory(), 2*time.Second, nil)
+		honest := &puppet{t: t, hub: f.Hub(), name: "honest", session: "h"}
+		liar := &puppet{t: t, hub: f.Hub(), name: "liar", session: "l"}
+		other := &puppet{t: t, hub: f.Hub(), name: "other", session: "o"}
+		l := &fleettest.Log{}
+		done := make(chan error, 1)
+		go func() { _, err := f.Run(t.Context(), j, l, 4); done <- err }()
+		// What nobody has described, a worker of another backend does not describe either.
+		if _, err := other.ask(fleet.Enrol, map[string]any{"protocol": 1, "time": time.Now(), "host": fleet.Host{Name: "other", Backend: "cpu", Version: "test", Slots: 4}}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		wrong := other.description()
+		wrong.Device.Fingerprint = "another"
+		if _, err := other.ask(fleet.Beat, map[string]any{"place": j.ID, "class": fleet.Class(wrong), "description": wrong}); err != nil {
+			t.Fatal(err)
+		}
+		honest.settle(j.ID)
+		liar.settle(j.ID)
+		ev := fleettest.NewSimulated(t, nil)
+		lie := map[string]any{"verdict": "correct", "fitness": .001}
+		refused := func(p *puppet, task any) {
+			t.Helper()
+			var no fleet.Refusal
+			if _, err := p.ask(fleet.Done, map[string]any{"task": task, "result": lie}); !errors.As(err, &no) || !strings.Contains(err.Error(), "was not given to this worker") {
+				t.Errorf("a result of %s from %s: %v", task, p.name, err)
+			}
+			if _, err := p.ask(fleet.Done, map[string]any{"task": task, "error": "the machine failed"}); !errors.As(err, &no) {
+				t.Errorf("a failure of %s from %s: %v", task, p.name, err)
+			}
+		}
+		for ended := false; !ended; {
+			for _, task := range tasks(honest.take(j.ID)) {
+				for _, p := range []*puppet{liar, other} {
+					for _, said := range []map[string]any{{"doing": []any{map[string]any{"task": task["id"]}}}, {"kept": []any{task["id"]}}} {
+						said["place"], said["class"] = j.ID, p.class()
+						if out, err := p.ask(fleet.Beat, said); err != nil || out["send"] != nil {
+							t.Errorf("%s says %v and is told %v, %v", p.name, said, out, err)
+						}
+					}
+					refused(p, task["id"])
+				}
+				m := map[string]any{"task": task["id"]}
+				if task["kind"] == "finals" {
+					f.Hub().Expel(liar.name)
+					m["error"] = "none here"
+				} else {
+					r, err := ev.Evaluate(t.Context(), task["genomes"].([]any)[0].(string), 0)
+					if err != nil {
+						t.Fatal(err)
+					}
+					m["result"] = r
+				}
+				if _, err := honest.ask(fleet.Done, m); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				if task["kind"] == nil {
+					refused(liar, task["id"]) // also when it was told
+				}
+			}
+			select {
+			case <-done:
+				ended = true
+			default:
+			}
+		}
+		if got := l.Path(); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("the log differs from that of one process:\n%v\n%v", got, want)
+		}
+		if late := l.Attempts(fleet.EndLate); len(late) > 0 {
+			t.Errorf("results that were not taken are in the log: %v", late)
+		}
+		for _, x := range f.Hub().Hosts() {
+			if x.Name != "honest" && (x.Stats.Evaluated > 0 || x.Stats.Late > 0 || x.Stats.Failed > 0) {
+				t.Errorf("%s counts %+v", x.Name, x.Stats)
+			}
+		}
+	})
+}

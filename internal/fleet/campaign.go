@@ -97,7 +97,8 @@ type brief struct {
 	host    string
 	verdict evaluator.Verdict
 	fitness float64
-	late    []string // sessions that gave it too
+	late    []string        // sessions that gave it too
+	given   map[string]bool // as the item's
 }
 
 // A reading is one measurement of the reference candidate: the logarithm of its fitness.
@@ -114,6 +115,7 @@ type item struct {
 	end       evaluator.End // of finals
 	only      *host         // who it is for, if not for anybody
 	on        *host
+	given     map[string]bool // sessions that have it or had it: others tell nothing of it
 	strikes   []strike
 	tried     map[string]string // hosts that failed it, and how
 	avoid     map[string]bool   // hosts that it is not for

@@ -106,7 +106,7 @@ type Hub struct {
 	mu        sync.Mutex
 	hosts     map[string]*host  // by name
 	drained   map[string]string // by name, why a worker is given nothing
-	absent    map[string]Status // by name, workers that are lost for long, or were refused
+	absent    map[string]Status // by name or takenName, workers that are lost for long, or were refused
 	campaigns map[string]*Campaign
 	closed    map[string]bool   // campaigns that were open
 	files     map[string]string // by hash, of open campaigns
@@ -143,7 +143,8 @@ type host struct {
 	waits  *waiter
 	answer *given // to the newest Take, when it was answered
 
-	stats Stats
+	stats   Stats
+	scolded time.Time // when the log last said that it sent results of tasks that it was not given
 	// How often in a row: others disagreed with it, it failed an evaluation, its reference
 	// candidate was beyond the noise.
 	doubt, failing, drifts int
@@ -310,7 +311,9 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 		return enrolled{h.o.Lease}, nil
 	}
 	if x != nil && slices.Contains(x.before, m.Session) { // it runs still, or its request was on the way for long
-		return enrolled{}, Refusal(fmt.Sprintf("another process has enrolled as the worker %q since this one did: give each a --name of its own", worker))
+		why := fmt.Sprintf("another process has enrolled as the worker %q since this one did: give each a --name of its own", worker)
+		h.refused(takenName(worker), m.Host, why)
+		return enrolled{}, Refusal(why)
 	}
 	if x != nil && !x.lost {
 		h.lose(x, "its process has ended")
@@ -335,25 +338,41 @@ func (h *Hub) refuse(worker string, host Host, format string, args ...any) error
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if x := h.hosts[worker]; x == nil || x.lost {
-		again := h.absent[worker].Reason == why
 		host.Name = worker
-		s := Status{Host: host, Seen: time.Now().UTC(), State: stateRefused, Reason: why}
-		h.tell(s)
-		if !again {
-			h.o.Logger.Warn("a worker is refused", "worker", worker, "reason", why)
-			h.remember(worker, &s)
-		}
+		h.refused(worker, host, why)
 	}
 	return Refusal(why)
 }
 
+// takenName is the key of a worker that was refused since another one has its name: no name has such a sign.
+func takenName(worker string) string { return worker + "/taken" }
+
+// refused tells of a worker that was refused, by a key. The caller holds the lock.
+func (h *Hub) refused(key string, host Host, why string) {
+	again := h.absent[key].Reason == why
+	s := Status{Host: host, Seen: time.Now().UTC(), State: stateRefused, Reason: why}
+	h.tell(key, s)
+	if !again {
+		h.o.Logger.Warn("a worker is refused", "worker", host.Name, "reason", why)
+		h.remember(key, &s)
+	}
+}
+
+// forget tells no more of a worker that is not there. The caller holds the lock.
+func (h *Hub) forget(key string) bool {
+	_, told := h.absent[key]
+	if told {
+		delete(h.absent, key)
+		h.remember(key, nil)
+	}
+	return told
+}
+
 // tell has a worker among those that are told of although they are not there. The caller holds the lock.
-func (h *Hub) tell(s Status) {
-	h.absent[s.Name] = s
+func (h *Hub) tell(key string, s Status) {
+	h.absent[key] = s
 	for len(h.absent) > mostAbsent {
-		oldest := slices.MinFunc(slices.Collect(maps.Values(h.absent)), func(a, b Status) int { return a.Seen.Compare(b.Seen) })
-		delete(h.absent, oldest.Name)
-		h.remember(oldest.Name, nil)
+		h.forget(slices.MinFunc(slices.Collect(maps.Keys(h.absent)), func(a, b string) int { return h.absent[a].Seen.Compare(h.absent[b].Seen) }))
 	}
 }
 
@@ -394,12 +413,19 @@ func (h *Hub) Vacant(ctx context.Context, worker string) error {
 		x := h.hosts[worker]
 		vacant := x == nil || x.lost || x.left || time.Since(x.seen) > h.o.Lease/2
 		there := x != nil && x.seen.After(asked)
+		why := fmt.Sprintf("the name %q is that of a worker that runs already: give this one a --name of its own, or end the other", worker)
+		switch {
+		case vacant:
+			h.forget(takenName(worker))
+		case there:
+			h.refused(takenName(worker), Host{Name: worker}, why)
+		}
 		h.mu.Unlock()
 		switch {
 		case vacant:
 			return nil
 		case there:
-			return Refusal(fmt.Sprintf("the name %q is that of a worker that runs already: give this one a --name of its own, or end the other", worker))
+			return Refusal(why)
 		}
 		select {
 		case <-time.After(max(h.o.Lease/100, time.Millisecond)):
@@ -476,7 +502,7 @@ func (h *Hub) look() {
 			if _, refused := h.absent[name]; !refused && !x.left {
 				s := *x.lostStatus()
 				s.Stats = x.stats
-				h.tell(s)
+				h.tell(name, s)
 			}
 		}
 	}
@@ -550,6 +576,7 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 	if c := x.of; c != nil && c.id == m.Place && m.Description != nil {
 		c.describe(m.Description)
 	}
+	class := cmp.Or(x.class, m.Class)
 	now := time.Now()
 	maps.DeleteFunc(x.hung, func(id, _ string) bool {
 		return !slices.ContainsFunc(m.Doing, func(d doing) bool { return d.Task == id })
@@ -572,7 +599,9 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 	for _, id := range m.Kept {
 		c, t := h.item(id)
 		switch {
+		case t != nil && (t.foreign(x, class) || c.class == ""): // another one's, or it is not known whose
 		case t != nil && t.result == nil:
+			t.givenTo(x)
 			out.Send = append(out.Send, id)
 		case t == nil && !h.wanted(id) || t == nil && c != nil && c.internal(id):
 			out.Forget = append(out.Forget, id)
@@ -593,6 +622,9 @@ func (h *Hub) adopt(x *host, place, class string, d *evaluator.Description) (lea
 	if c == nil {
 		return h.closed[place] || time.Since(h.began) > h.o.Lease
 	}
+	if !c.takes(x) {
+		return true
+	}
 	if c.class == "" && d != nil {
 		c.describe(d)
 	}
@@ -607,7 +639,7 @@ func (h *Hub) adopt(x *host, place, class string, d *evaluator.Description) (lea
 // so. The caller holds the lock.
 func (h *Hub) claim(x *host, id string) *hold {
 	c, t := h.item(id)
-	if t == nil || x.of != c || t.result != nil || t.on != nil || t.suspect() || len(x.holds) >= x.Slots || x.has(id) {
+	if t == nil || x.of != c || t.result != nil || t.on != nil || t.foreign(x, x.class) || t.suspect() || len(x.holds) >= x.Slots || x.has(id) {
 		return nil
 	}
 	t.of.dequeue(t)
@@ -823,7 +855,16 @@ func (h *Hub) done(worker string, m done) error {
 	}
 	delete(x.holds, m.Task)
 	delete(x.hung, m.Task)
-	switch c, t := h.item(m.Task); {
+	c, t := h.item(m.Task)
+	if t != nil && t.foreign(x, x.class) || t == nil && c != nil && c.toldWithout(x, m.Task) {
+		if now := time.Now(); now.Sub(x.scolded) > h.o.Lease {
+			x.scolded = now
+			h.o.Logger.Warn("a worker sends the result of a task that it was not given", "worker", x.Name, "device", x.Device.Name, "task", m.Task)
+		}
+		return Refusal(fmt.Sprintf("the task %.200q was not given to this worker: its result is not taken", m.Task))
+	}
+	switch {
+	case t != nil && !t.given[x.session]: // an earlier coordinator gave it: the worker is asked for the result when it says that it has it
 	case t != nil && (t.Kind == kindAgain || t.Kind == kindCheck) && t.on != x: // that is about one host
 	case t != nil:
 		t.examine(&m)
@@ -854,11 +895,12 @@ func (h *Hub) Expel(worker string) bool {
 	if known && !x.lost {
 		h.lose(x, "it was expelled")
 	}
-	_, absent := h.absent[worker]
 	delete(h.hosts, worker)
-	delete(h.absent, worker)
-	h.remember(worker, nil)
-	return known || absent
+	absent, taken := h.forget(worker), h.forget(takenName(worker))
+	if known {
+		h.remember(worker, nil) // also one that was never lost
+	}
+	return known || absent || taken
 }
 
 // Drain has a worker finish what it has and take nothing more, for a reason; none lets it go on. That
@@ -961,8 +1003,8 @@ func (h *Hub) Hosts() []Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := []Status{}
-	for _, s := range h.absent {
-		if x := h.hosts[s.Name]; x == nil || x.lost {
+	for key, s := range h.absent {
+		if x := h.hosts[key]; x == nil || x.lost {
 			list = append(list, s)
 		}
 	}
@@ -1004,7 +1046,9 @@ func (h *Hub) Hosts() []Status {
 		}
 		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b Status) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b Status) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.State, b.State)) // one that was refused may have the name of another
+	})
 	return list
 }
 

@@ -90,8 +90,30 @@ func (t *item) give(x *host, alone bool) *hold {
 	now := time.Now()
 	held := &hold{item: t, alone: alone, named: now, since: now}
 	t.on = x
+	t.givenTo(x)
 	x.holds[t.ID] = held
 	return held
+}
+
+// givenTo notes that a host has a task. The caller holds the lock.
+func (t *item) givenTo(x *host) {
+	if t.given == nil {
+		t.given = map[string]bool{}
+	}
+	t.given[x.session] = true
+}
+
+// foreign says that a host, whose evaluator is of a class, cannot have a task from an earlier coordinator, and has it
+// not from this one: another has it or had it, it is of this coordinator alone, or the host is of another class.
+// The caller holds the lock.
+func (t *item) foreign(x *host, class string) bool {
+	switch {
+	case t.given[x.session]:
+		return false
+	case len(t.given) > 0, t.Kind == kindAgain, t.Kind == kindCheck:
+		return true
+	}
+	return class != t.of.class && t.of.class != ""
 }
 
 // enter notes the stage that a candidate is in. The caller holds the lock.
@@ -353,7 +375,7 @@ func (c *Campaign) Recorded(candidate string) {
 		return
 	}
 	delete(c.items, id)
-	b := brief{index: t.Index, verdict: t.result.Result.Verdict, fitness: t.result.Result.Fitness, host: t.result.Result.Host, late: t.late}
+	b := brief{index: t.Index, verdict: t.result.Result.Verdict, fitness: t.result.Result.Fitness, host: t.result.Result.Host, late: t.late, given: t.given}
 	c.told[candidate] = b
 }
 
@@ -370,11 +392,18 @@ func (c *Campaign) noteLate(t *item, x *host, m done) {
 	}
 }
 
+// toldWithout says that a candidate was told already, and that a host never had it. The caller holds the lock.
+func (c *Campaign) toldWithout(x *host, task string) bool {
+	_, candidate := splitTask(task)
+	b, told := c.told[candidate]
+	return told && task == taskID(c.id, candidate, "") && !b.given[x.session]
+}
+
 // late takes a result of a candidate that was told already. The caller holds the lock.
 func (c *Campaign) late(x *host, m done) {
 	_, candidate := splitTask(m.Task)
 	b, ok := c.told[candidate]
-	if !ok || m.Result == nil || b.host == x.Name || slices.Contains(b.late, x.session) {
+	if !ok || !b.given[x.session] || m.Result == nil || b.host == x.Name || slices.Contains(b.late, x.session) {
 		return
 	}
 	b.late = append(b.late, x.session)

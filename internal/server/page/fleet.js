@@ -7,6 +7,9 @@ import { field, may } from "./actions.js";
 const every = 2000; // ms between two looks
 const kinds = { idle: "idle", opening: "live", evaluating: "good", drained: "idle", leaving: "idle", troubled: "bad", lost: "bad", refused: "bad" };
 
+// identity tells one that was refused from the worker that has its name.
+const identity = (x) => (x.state === "refused" ? `${x.name} refused` : x.name);
+
 // away are the states of workers that are not there.
 export const away = (x) => x.state === "lost" || x.state === "refused";
 const doings = { again: "again, to compare hosts", check: "the reference candidate", finals: "finals" };
@@ -50,7 +53,7 @@ export async function fleet({ el, signal, query, keep, on }) {
   // A row keeps its elements: one of them may have the focus, or be open.
   function row(x) {
     const path = `/v1/fleet/workers/${encodeURIComponent(x.name)}`;
-    let r = rows.get(x.name);
+    let r = rows.get(identity(x));
     if (!r) {
       const list = h("ul", { class: "plain" });
       const summary = h("summary");
@@ -62,8 +65,8 @@ export async function fleet({ el, signal, query, keep, on }) {
       const cells = heads.map((name, i) => h("td", { "data-name": name, class: numeric(i) }));
       cells[4].append(h("div", {}, doing, idle));
       cells[heads.length - 1].append(may("admin") ? h("div", { class: "buttons" }, drain, go, expel) : "");
-      r = { tr: h("tr", { "data-worker": x.name }, cells), cells, doing, summary, list, idle, drain, go, said: [] };
-      rows.set(x.name, r);
+      r = { tr: h("tr", { "data-worker": x.name }, cells), cells, doing, summary, list, idle, drain, go, expel, said: [] };
+      rows.set(identity(x), r);
     }
     const put = (i, key, ...what) => {
       if (r.said[i] === key) return;
@@ -96,6 +99,7 @@ export async function fleet({ el, signal, query, keep, on }) {
     put(9, heard, h("time", { title: when(x.seen) }, heard));
     r.drain.hidden = x.state === "drained" || x.state === "leaving" || away(x);
     r.go.hidden = x.state !== "drained";
+    r.expel.hidden = x.state === "refused" && (state.hosts || []).some((o) => o.name === x.name && !away(o)); // which would be that one
     for (const b of [r.drain, r.go]) {
       if (b.hidden && document.activeElement === b) (b === r.drain ? r.go : r.drain).focus();
     }
@@ -116,7 +120,7 @@ export async function fleet({ el, signal, query, keep, on }) {
     const hosts = state.hosts || [];
     const wanted = search.value.trim().toLowerCase();
     const found = hosts.filter((x) => !wanted || [x.name, x.state, x.device.name, x.campaign, x.backend].some((t) => (t || "").toLowerCase().includes(wanted)));
-    for (const name of rows.keys()) if (!hosts.some((x) => x.name === name)) rows.delete(name);
+    for (const k of rows.keys()) if (!hosts.some((x) => identity(x) === k)) rows.delete(k);
     const list = found.slice(0, most).map(row);
     if (list.length !== body.children.length || list.some((tr, i) => body.children[i] !== tr)) body.replaceChildren(...list);
     more.hidden = found.length <= most;
