@@ -1453,6 +1453,20 @@ func testPhone(t *testing.T, browser chrome) {
 	if high := js[float64](p, "document.querySelector('#campaigns tbody tr').getBoundingClientRect().height"); high > 150 {
 		t.Errorf("one campaign of the list is %.0f pixels high", high)
 	}
+	// Tables are sorted there too: a touch sorts, another one turns the order.
+	for _, view := range []string{"#/campaigns", "#/leaderboard"} {
+		p.show(view)
+		p.do(chromedp.EmulateViewport(390, 740, chromedp.EmulateMobile), chromedp.WaitVisible(chromedp.CSS("main tbody tr")))
+		if hidden := js[string](p, "[...document.querySelectorAll('main thead .head')].filter((e)=>!e.checkVisibility()||e.getBoundingClientRect().height<24||e.getBoundingClientRect().right>390).map((e)=>e.textContent).join()"); hidden != "" || js[int](p, "document.querySelectorAll('main thead .head').length") < 4 {
+			t.Errorf("%s: nobody can sort by %s", view, hidden)
+		}
+		for _, order := range []string{"ascending", "descending"} {
+			p.do(chromedp.Click(chromedp.CSS("main thead th:first-child .head, main thead th:nth-child(2) .head")))
+			p.wait("document.querySelector('main th[aria-sort=" + order + "]')!=null")
+		}
+		p.shot("sorted-phone")
+	}
+	p.do(chromedp.EmulateViewport(375, 740, chromedp.EmulateMobile))
 	for i, hash := range append(s.every(c), "#/campaigns/softmax-1", "#/candidates/"+child) {
 		p.turn(hash)
 		if list := js[string](p, crowded); list != "" {
