@@ -167,6 +167,45 @@ func TestGivenShapesLikeVerified(t *testing.T) {
 	}
 }
 
+// Types of the source are those that are given: the same ones, or others of the same size that its pointers are cast to.
+func TestGivenTypes(t *testing.T) {
+	x := func(dtype string) []string {
+		return []string{`"name": "x", "dtype": "f32", "shape": ["T", "D"], "role": "in"`, `"name": "x", "dtype": "` + dtype + `", "shape": ["T", "D"], "role": "in", "data": "constant(1)"`}
+	}
+	cuda := []string{`"parameters"`, `"grid": ["ceil(T/STEP)"], "block": ["STEP"], "parameters"`}
+	for _, c := range []struct{ file, ctype, dtype, want string }{
+		{"k.c", "unsigned", "u32", "const uint32_t *x, float *o, float by)\n{\n\tscale((float *)o, (unsigned *)x, "},
+		{"k.c", "uint32_t", "i32", "const int32_t *x, float *o, float by)\n{\n\tscale((float *)o, (uint32_t *)x, "},
+		{"k.c", "uint16_t", "bf16", "const evotune_bf16 *x, float *o, float by)\n{\n\tscale((float *)o, (uint16_t *)x, "},
+		{"k.c", "short", "i16", "const int16_t *x, float *o, float by)\n{\n\tscale((float *)o, (short *)x, "},
+		{"k.c", "void", "u8", "const uint8_t *x, float *o, float by)\n{\n\tscale((float *)o, (void *)x, "},
+		{"k.cu", "__half2", "f16", "const __half *x, float *o, float by)\n{\n\tscale((float *)o, (__half2 *)x, "},
+		{"k.cu", "uint16_t", "u16", "const uint16_t *x, float *o, float by)\n{\n\tscale((float *)o, (uint16_t *)x, "},
+		{"k.c", "unsigned", "f64", "!k.c:1: x of scale points to unsigned, and is given as f64: correct one of the two"},
+		{"k.c", "uint16_t", "u8", "!k.c:1: x of scale points to uint16_t, and is given as u8: correct one of the two"},
+	} {
+		source, replace := strings.Replace(scaled, "const float *x", "const "+c.ctype+" *x", 1), x(c.dtype)
+		if c.file == "k.cu" {
+			source, replace = "__global__ "+source, append(replace, cuda...)
+		}
+		dir, _, err := given(t, c.file, source, replace...)
+		want, refused := strings.CutPrefix(c.want, "!")
+		if refused {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s as %s: %v, want %s", c.ctype, c.dtype, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s as %s: %v", c.ctype, c.dtype, err)
+			continue
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, "kernel."+strings.TrimPrefix(c.file, "k.")+".tmpl")); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s as %s: %v, no %q in\n%s", c.ctype, c.dtype, err, want, text)
+		}
+	}
+}
+
 func TestGivenInCUDA(t *testing.T) {
 	source := `#include <cuda_bf16.h>
 using bf16 = __nv_bfloat16;
@@ -392,7 +431,7 @@ __global__ void scale(float *o, const float *x, int T, int D, float by)
 			}
 		}
 		gcc, err := exec.LookPath("gcc")
-		if err != nil {
+		if err != nil || actions {
 			continue
 		}
 		for old, want := range map[string]string{

@@ -392,8 +392,10 @@ func TestLyingWorker(t *testing.T) {
 				}
 			}
 			select {
-			case <-done:
-				ended = true
+			case err := <-done:
+				if ended = true; err == nil || !strings.Contains(err.Error(), "none here") {
+					t.Errorf("the finals, which failed, give %v", err)
+				}
 			default:
 			}
 		}
