@@ -388,6 +388,9 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 	restart := func() {
 		clock = nil
 		if left, limited := r.left(); limited {
+			if r.awaited {
+				left = max(left, r.overtime())
+			}
 			timer.Reset(max(0, left))
 			clock = timer.C
 		}
@@ -428,7 +431,10 @@ func (r *runner) coordinate(ctx context.Context, jobs chan<- job, results <-chan
 			continue
 		default:
 		}
-		r.hurry()
+		awaited := r.awaited
+		if r.hurry(); r.awaited && !awaited {
+			restart()
+		}
 		if r.running == 0 && !r.more() && !r.proposing() {
 			if _, ok := r.arrived[r.told]; ok { // it came while the window was filled, and the end with it
 				continue

@@ -112,12 +112,29 @@ func (r *runner) rush() {
 
 // await says whether the candidates of the first window go on though the time is over: all of
 // them where preparation alone took it, otherwise until one is correct, because there is nothing to
-// hold finals of.
+// hold finals of. One that takes too long does not keep the command from ending.
 func (r *runner) await() bool {
 	if r.told >= r.cfg.Window || r.cfg.Budget.Time == 0 {
 		return false
 	}
-	return r.past.told == 0 && (r.spentEarly() || r.best < 0)
+	return r.past.told == 0 && (r.spentEarly() || r.best < 0) && r.overtime() > 0
+}
+
+// overtime is how much longer the first window may go on when the time of the search is over: for as
+// long as preparation took, if that left hardly any time. Otherwise it may use the time of the finals,
+// which cannot be held without it.
+func (r *runner) overtime() time.Duration {
+	t, prepared := r.cfg.Budget.Time, r.past.Spent()+r.prepared
+	most := max(r.reserve(), time.Duration(lastShare*float64(grace(t))))
+	if !r.opts.SearchOnly && t-prepared < grace(t) {
+		most = max(leastGrace, prepared)
+	}
+	return most - (r.used() + r.reserve() - t)
+}
+
+// grace is how much later than its time a campaign ends at most.
+func grace(t time.Duration) time.Duration {
+	return max(leastGrace, time.Duration(graceShare*float64(t)))
 }
 
 // hurry ends the search when its time or money is over. What is in flight is given up then,
@@ -185,8 +202,7 @@ func (r *runner) end(n int) (e evaluator.End, ok bool) {
 	} else if r.awaited || left <= 0 {
 		left = max(left, min(r.leastFinals(), t/2))
 	}
-	grace := max(leastGrace, time.Duration(graceShare*float64(t)))
 	e.By = time.Now().Add(left)
-	e.Last = e.By.Add(time.Duration(lastShare * float64(grace)))
+	e.Last = e.By.Add(time.Duration(lastShare * float64(grace(t))))
 	return e, true
 }

@@ -210,6 +210,68 @@ func TestTimeOverInFlight(t *testing.T) {
 	})
 }
 
+// TestSleeperInFirstWindow: a candidate that takes for ever keeps the results of the others from being
+// told, and the time ends it all the same. It has no verdict, and a resumption evaluates it.
+func TestSleeperInFirstWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := timed{job: within(time.Minute), prepared: 10 * time.Second, log: &memory{}}
+		p := problem(t, 0)
+		s := &sleeper{pace: pace{Evaluator: p.Evaluator, one: 2 * time.Second, set: time.Second}, sleeps: time.Hour}
+		p.Evaluator = s
+		run := func() (campaign.Finished, time.Duration) {
+			begun := time.Now()
+			time.Sleep(c.prepared)
+			f, err := campaign.Run(t.Context(), p, c.job, campaign.Options{Workers: 2, Log: c.log, Begun: begun, Past: slices.Clone(c.log.events)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f, time.Since(begun)
+		}
+		f, took := run()
+		if took > time.Minute+10*time.Second || f.Evaluated != 0 || f.Reason != "time of 1m0s" {
+			t.Errorf("it took %s: %+v", took, f)
+		}
+		if path := c.log.path(); len(path[store.KindAsked]) == 0 || len(path[store.KindTold]) > 0 {
+			t.Errorf("%d asked, %d told", len(path[store.KindAsked]), len(path[store.KindTold]))
+		}
+		s.sleeps = 0
+		c.job.Budget.Time = 3 * time.Minute
+		if f, _ := run(); f.Evaluated < campaign.DefaultWindow || f.Best == nil || s.first != 2 {
+			t.Errorf("resumed: %+v, the first was evaluated %d times", f, s.first)
+		}
+	})
+}
+
+// A sleeper sleeps in the evaluation of the first candidate.
+type sleeper struct {
+	pace
+	sleeps time.Duration
+
+	mu    sync.Mutex
+	slept string // the first candidate
+	first int    // how often it was evaluated
+}
+
+func (s *sleeper) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (evaluator.Result, error) {
+	s.mu.Lock()
+	if s.slept == "" {
+		s.slept = g.String()
+	}
+	first := s.slept == g.String()
+	if first {
+		s.first++
+	}
+	s.mu.Unlock()
+	if first {
+		select {
+		case <-time.After(s.sleeps):
+		case <-ctx.Done():
+			return evaluator.Result{}, ctx.Err()
+		}
+	}
+	return s.pace.Evaluate(ctx, g, incumbent)
+}
+
 // slowAfter takes an hour for what begins after a time, else a second.
 type slowAfter struct {
 	evaluator.Evaluator
