@@ -37,6 +37,17 @@ type submitRequest struct {
 	Body api.Submission
 }
 
+// submittedKey is where the context of a submission has its body, as far as it could be read.
+type submittedKey struct{}
+
+// Resolve lets an answer to a body that its schema refuses tell what else is wrong.
+func (r *submitRequest) Resolve(ctx huma.Context) []error {
+	if body, ok := ctx.Context().Value(submittedKey{}).(*api.Submission); ok {
+		*body = r.Body
+	}
+	return nil
+}
+
 // An ActRequest asks for a change of a campaign.
 type ActRequest struct {
 	One
@@ -59,6 +70,9 @@ type listRequest struct {
 func (s *Service) campaignRoutes() {
 	submit := operation(http.MethodPost, "/v1/campaigns", "submit", api.Runner, "Submit a campaign", 400, 409, 413, 422)
 	submit.DefaultStatus = http.StatusCreated
+	submit.Middlewares = append(submit.Middlewares, func(ctx huma.Context, next func(huma.Context)) {
+		next(huma.WithValue(ctx, submittedKey{}, new(api.Submission)))
+	})
 	huma.Register(s.api, submit, func(ctx context.Context, in *submitRequest) (*campaignAnswer, error) {
 		if err := s.takesCampaigns(); err != nil {
 			return nil, err

@@ -41,6 +41,9 @@ func (s *Service) routes() http.Handler {
 					told.Errors[i].Message += ": there are " + strings.Join(names, ", ")
 				}
 			}
+			if body, ok := ctx.Context().Value(submittedKey{}).(*api.Submission); ok && s.jobs != nil && p.Detail == refusedBySchema {
+				told.Errors = append(told.Errors, s.jobs.alsoWrong(ctx.Context(), *body, told.Errors)...)
+			}
 			if private, _ := ctx.Context().Value(privateKey{}).(bool); !private && (p.Type == api.NotFound || p.Type == api.Ambiguous) {
 				told.Detail = strings.TrimPrefix(told.Detail, "store "+s.store.Path()+": ") // a file of this machine
 			}
@@ -143,6 +146,9 @@ func (p *problem) Unwrap() error             { return &p.Problem }
 func fail(status int, kind, detail string, errs ...api.Detail) error {
 	return &problem{api.Problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail, Errors: errs}}
 }
+
+// refusedBySchema is what huma says of a body that its schema refuses: the details say why.
+const refusedBySchema = "validation failed"
 
 // noRoom is what a full disk means.
 const noRoom = "there is no room on the service's disk: free some; campaigns wait, and go on when there is"

@@ -174,6 +174,60 @@ func (q *scheduler) evaluated(j *job) (int, error) {
 	return c.Evaluated, err
 }
 
+// target is what a submission asks for, and the device of workers that does it, or nil. It gives the
+// submission its backend and device where these follow from it. The error names all fields that are wrong.
+func (q *scheduler) target(ctx context.Context, in *api.Submission) (*evotune.Target, *evotune.FleetDevice, error) {
+	want := evotune.Job{
+		Kernel: in.Kernel, Shapes: in.Shapes, Backend: in.Backend, Table: in.Table, Implementations: in.Implementations,
+		Sweep: in.Sweep, WarmStart: in.WarmStart, Strategy: in.Strategy, Seed: cmp.Or(in.Seed, 1), Window: in.Window,
+		Finalists: in.Finalists, Sanitize: evotune.Sanitize(in.Sanitize), Strict: in.Strict, Budget: in.Budget.Budget(), Definitions: q.s.kernels.folders(in.Kernel),
+	}
+	if want.Backend == evotune.Replay && want.Table == "" {
+		want.Kernel, want.Table = "", want.Kernel
+	}
+	if scope := callerOf(ctx).scope; want.Table != "" && scope != api.Author && scope != api.Admin {
+		return nil, nil, fail(http.StatusForbidden, api.Forbidden, "a table is a file of the server: a token of scope author is needed for it")
+	}
+	if want.Table != "" && !maybeTable(want.Table) {
+		return nil, nil, notTable(want.Table)
+	}
+	elsewhere, device := q.s.fleet.find(in, q.has(evotune.CUDA))
+	if (want.Backend == "" || want.Backend == evotune.Auto) && want.Table == "" && !q.has(evotune.CUDA) && elsewhere == nil {
+		want.Backend = evotune.CPU
+	}
+	machine := q.s.machine
+	if device == nil {
+		if machine, device = q.machineFor(*in, elsewhere); device != nil {
+			machine = q.s.machine // with which the rest is looked at
+		}
+	}
+	t, err := machine.Target(want)
+	if errors.Is(err, evotune.ErrTable) {
+		q.s.log.Warn("a file was named that is not a recorded table", "by", callerOf(ctx).name, "reason", err)
+		return nil, nil, notTable(want.Table)
+	}
+	if err := wrongFields(device, inBody(err)); err != nil {
+		return nil, nil, err
+	}
+	return t, elsewhere, nil
+}
+
+// alsoWrong are the fields of a submission that are wrong beside those that its schema refuses.
+func (q *scheduler) alsoWrong(ctx context.Context, in api.Submission, told []api.Detail) (more []api.Detail) {
+	var p *problem
+	if _, _, err := q.target(ctx, &in); !errors.As(err, &p) {
+		return nil
+	}
+	for _, d := range p.Errors {
+		if !slices.ContainsFunc(told, func(t api.Detail) bool {
+			return t.Location == d.Location || strings.HasPrefix(t.Location, d.Location+"[")
+		}) {
+			more = append(more, d)
+		}
+	}
+	return more
+}
+
 // submit makes a job of what was asked for. A key that came before, with the same body,
 // gives the campaign that it gave then; fresh is false.
 func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest string) (id string, fresh bool, err error) {
@@ -184,36 +238,8 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 			return id, false, err
 		}
 	}
-	want := evotune.Job{
-		Kernel: in.Kernel, Shapes: in.Shapes, Backend: in.Backend, Table: in.Table, Implementations: in.Implementations,
-		Sweep: in.Sweep, WarmStart: in.WarmStart, Strategy: in.Strategy, Seed: cmp.Or(in.Seed, 1), Window: in.Window,
-		Finalists: in.Finalists, Sanitize: evotune.Sanitize(in.Sanitize), Strict: in.Strict, Budget: in.Budget.Budget(), Definitions: q.s.kernels.folders(in.Kernel),
-	}
-	if want.Backend == evotune.Replay && want.Table == "" {
-		want.Kernel, want.Table = "", want.Kernel
-	}
-	if scope := callerOf(ctx).scope; want.Table != "" && scope != api.Author && scope != api.Admin {
-		return "", false, fail(http.StatusForbidden, api.Forbidden, "a table is a file of the server: a token of scope author is needed for it")
-	}
-	if want.Table != "" && !maybeTable(want.Table) {
-		return "", false, notTable(want.Table)
-	}
-	elsewhere, device := q.s.fleet.find(&in, q.has(evotune.CUDA))
-	if (want.Backend == "" || want.Backend == evotune.Auto) && want.Table == "" && !q.has(evotune.CUDA) && elsewhere == nil {
-		want.Backend = evotune.CPU
-	}
-	machine := q.s.machine
-	if device == nil {
-		if machine, device = q.machineFor(in, elsewhere); device != nil {
-			machine = q.s.machine // with which the rest is looked at
-		}
-	}
-	t, err := machine.Target(want)
-	if errors.Is(err, evotune.ErrTable) {
-		q.s.log.Warn("a file was named that is not a recorded table", "by", who, "reason", err)
-		return "", false, notTable(want.Table)
-	}
-	if err := wrongFields(device, inBody(err)); err != nil {
+	t, elsewhere, err := q.target(ctx, &in)
+	if err != nil {
 		return "", false, err
 	}
 	if elsewhere != nil && t.Job.Backend != evotune.Replay && t.Job.Backend != elsewhere.Device.Kind { // what the kernel is for, these workers are not

@@ -422,6 +422,10 @@ func TestNoDevice(t *testing.T) {
 			api.Submission{Kernel: "sgemm", Device: "fleet", Strategy: "no such", Shapes: []string{"no such"}, Implementations: []string{"none"}},
 			"body.device body.strategy body.implementations body.shapes",
 		},
+		{ // what the schema refuses hides nothing
+			api.Submission{Kernel: "sgemm", Window: 5000, Budget: api.Budget{Evaluations: -1}, Strategy: "no such", Shapes: []string{"no such"}},
+			"body.budget.evaluations body.window body.strategy body.shapes",
+		},
 	} {
 		var p api.Problem
 		f.do("POST", "/v1/campaigns", c.in, &p, 422)
