@@ -157,6 +157,18 @@ MUTATIONS = {
         "for len(r.Genomes)-told >= max(1, how.Window) {",
         "for len(r.Genomes)-told > max(1, how.Window) {",
         "TestRuns", "./searchbench"),
+    36: ("evaluator/judge.go",
+        "for _, s := range j.plan.Tune {\n\t\tpassing",
+        "for _, s := range j.plan.Verify {\n\t\tpassing",
+        "TestUndeclaredControls", "./evaluator"),
+    37: ("evaluator/internal/labs/control.go",
+        "i < last; i += 8",
+        "i < last; i += 8 * last",
+        "TestWorkLeftOut", "./evaluator/cpu"),
+    38: ("internal/export/winners.go",
+        "for _, u := range e.Description.Unproven {",
+        "for _, u := range e.Description.Unproven[:0] {",
+        "TestUnprovenWinner", "./internal/export"),
 }
 
 
