@@ -21,7 +21,7 @@ import (
 func odd(t *testing.T, name string) *kernels.Definition {
 	t.Helper()
 	types := slices.DeleteFunc(kernels.DTypes(), kernels.DType.FP8) // which only GPUs have
-	names := []string{"state", "next", "error", "room", "s", "len", "type_", "lambda"}
+	names := []string{"state", "next", "error", "room", "s", "len", "type_", "lambda", "func", "yield", "out"}
 	toml := fmt.Sprintf("format = 1\nname = %q\ndescription = '''adds */ \"\"\" \\N\nup /* // \\'''\n", name) + `[problem]
 dims = ["i", "n", "now", "range"]
 operations = "n"
