@@ -325,7 +325,7 @@ func TestCompilerFlags(t *testing.T) {
 	for backend, lists := range map[string][2]string{
 		"cpu": {
 			"-O3 -Ofast -std=gnu11 -march=native -mavx512f -mprefer-vector-width=512 -ffast-math -fno-math-errno -funroll-loops -fvect-cost-model=unlimited -fopenmp -pthread -lm -Wall -Wno-psabi -DN=3 -DX -Ua",
-			"-w -o /x -o/x -include @x -I/ -L. -lc -fplugin=x -fplugin-arg-x-y -fno-sanitize=all -fsanitize=address -fdump-tree-all -fprofile-use=/x -fprofile-generate -fuse-ld=gold -flto -flto=auto -Wl,-z,x -Wp,-MD,x -Wa,-x -save-temps -specs=x -wrapper -B. -x -E -c kernel.c -fopt-info=x -mllvm -fmacro-prefix-map=/a=b -fcompare-debug -MD -fsyntax-only -fpreprocessed -fdiagnostics-format=json -fno-diagnostics-show-option -Devotune_call=x -Uevotune_call -D ",
+			"-w -o /x -o/x -include @x -I/ -L. -lc -fplugin=x -fplugin-arg-x-y -fno-sanitize=all -fsanitize=address -fdump-tree-all -fprofile-use=/x -fprofile-generate -fuse-ld=gold -flto -flto=auto -Wl,-z,x -Wp,-MD,x -Wa,-x -save-temps -specs=x -wrapper -B. -x -E -c kernel.c -fopt-info=x -mllvm -fmacro-prefix-map=/a=b -fcompare-debug -MD -fsyntax-only -fpreprocessed -fdiagnostics-format=json -fno-diagnostics-show-option -fdisable-tree-asan1 -fdisable-tree-tsan1 -fdisable-tree-sanopt -fenable-tree-x -fdbg-cnt=x -fhelp -fhelp=x -ftarget-help -fself-test=x -fwpa -fltrans -fresolution=x -fcs-profile-generate -fmemory-profile -Devotune_call=x -Uevotune_call -D ",
 		},
 		"cuda": {
 			"-O3 -std=c++17 --std=c++20 --maxrregcount=64 -maxrregcount=32 --use_fast_math -use_fast_math --ptxas-options=-O3 -Xptxas=-dlcm=ca -DN=4 --fmad=false",

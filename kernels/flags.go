@@ -15,7 +15,7 @@ var (
 	// These read or write files, run programs, hide code from a sanitizer, change the
 	// format of diagnostics, compile nothing, or name what evotune adds.
 	refusedFlag = regexp.MustCompile(`^-(mllvm|[DU]evotune|f(no-)?(diagnostics|syntax-only|preprocessed|directives-only|plugin|pass-plugin|dump|profile|auto-profile|sanitize|opt-info|` +
-		`save-optimization|stack-usage|callgraph-info|test-coverage|coverage|compare-debug|use-ld|report-bug|integrated-as|lto|module|prebuilt-module|offload|openmp-targets|embed|deps|proc-stat|time-trace).*)`)
+		`save-optimization|disable-|enable-|dbg-cnt|help|target-help|self-test|wpa|ltrans|resolution|cs-profile|memory-profile|stack-usage|callgraph-info|test-coverage|coverage|compare-debug|use-ld|report-bug|integrated-as|lto|module|prebuilt-module|offload|openmp-targets|embed|deps|proc-stat|time-trace).*)`)
 	// nvcc gives its command lines to a shell, within double quotes: no macro may have $ or `.
 	cudaFlag = regexp.MustCompile(`^(-O[0-3]?|--?(std|maxrregcount|ftz|fmad|prec-div|prec-sqrt)=[a-z0-9+]+|` +
 		`--?(use_fast_math|restrict|lineinfo|extra-device-vectorization|extended-lambda|expt-extended-lambda|expt-relaxed-constexpr)|` +
