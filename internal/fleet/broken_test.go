@@ -412,3 +412,34 @@ func TestLyingWorker(t *testing.T) {
 		}
 	})
 }
+
+// TestWords: what a worker says of itself is bounded, and nothing of it reaches a terminal as a command.
+func TestWords(t *testing.T) {
+	hub := fleet.New(fleet.Options{Version: "test"})
+	defer hub.Close()
+	long, odd := strings.Repeat("a", 1<<20), "\x1b]0;mine\a\u202e"
+	p := &puppet{t: t, hub: hub, name: "liar", session: "1"}
+	large := fleet.Host{Name: p.name, Backend: "replay", Version: "test", Tools: []evaluator.Tool{{Name: long}}}
+	if _, err := p.ask(fleet.Enrol, map[string]any{"protocol": 1, "time": time.Now(), "host": large}); err == nil || len(err.Error()) > 200 {
+		t.Errorf("a host with much to tell: %.200v", err)
+	}
+	host := fleet.Host{Name: p.name, Backend: "replay", Version: "test", Device: evaluator.Device{Name: odd, Facts: map[string]string{odd: odd}}, Tools: []evaluator.Tool{{Name: odd}}}
+	if _, err := p.ask(fleet.Enrol, map[string]any{"protocol": 1, "time": time.Now(), "host": host}); err != nil {
+		t.Fatal(err)
+	}
+	if d := (evaluator.Description{Compiler: odd}); fleet.Class(d) != fleet.Class(evaluator.Description{Compiler: "?]0;mine??"}) {
+		t.Error("the class of a worker is another one than that of what it says")
+	}
+	for _, trouble := range []string{odd, long[:1<<16]} {
+		if _, err := p.ask(fleet.Beat, map[string]any{"trouble": trouble, "preparing": trouble}); err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(hub.Hosts())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := string(b); len(s) > 16<<10 || strings.Contains(s, `\u001b`) || strings.Contains(s, "\u202e") || !strings.Contains(s, "?]0;mine??") {
+			t.Errorf("%d bytes of workers: %.500s", len(s), s)
+		}
+	}
+}

@@ -26,6 +26,9 @@ func parts(d evaluator.Description) (list []string) {
 			list = append(list, "no "+t.Name)
 		}
 	}
+	for i, part := range list {
+		list[i] = seen(part) // as the coordinator takes it from a worker
+	}
 	slices.Sort(list)
 	return slices.Compact(list)
 }

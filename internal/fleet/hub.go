@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -48,8 +50,15 @@ const (
 	mostBefore = 64
 	// mostResult is the length in bytes of the largest result that goes into a log.
 	mostResult = 8 << 20
-	// mostText is the length in bytes of the longest error of a worker that goes into one.
+	// mostText is the length in bytes of the longest error of a worker that goes into one, and of what it
+	// says of itself.
 	mostText = 4 << 10
+	// mostHost is the length in bytes of the largest enrolment, and mostMessage that of any other message that
+	// has no result: what they say of a worker is kept and shown.
+	mostHost    = 64 << 10
+	mostMessage = 1 << 20
+	// mostHosts is how many workers are known at once.
+	mostHosts = 4096
 	// mostAbsent is how many workers are told of that are lost for long, or were refused.
 	mostAbsent = 256
 	// refusedFor is how long a host is not asked again to open what it could not open.
@@ -246,15 +255,15 @@ func (h *Hub) write(ctx context.Context) {
 func (h *Hub) Handle(ctx context.Context, worker string, verb Verb, body []byte) ([]byte, error) {
 	switch verb {
 	case Enrol:
-		return reply(body, func(m enrolment) (enrolled, error) { return h.enrol(worker, m) })
+		return reply(body, mostHost, func(m enrolment) (enrolled, error) { return h.enrol(worker, m) })
 	case Beat:
-		return reply(body, func(m beat) (orders, error) { return h.beat(worker, m), nil })
+		return reply(body, mostMessage, func(m beat) (orders, error) { return h.beat(worker, m), nil })
 	case Take:
-		return reply(body, func(m take) (given, error) { return h.take(ctx, worker, m) })
+		return reply(body, mostMessage, func(m take) (given, error) { return h.take(ctx, worker, m) })
 	case Ready:
-		return reply(body, func(m ready) (struct{}, error) { return struct{}{}, h.ready(worker, m) })
+		return reply(body, mostMessage, func(m ready) (struct{}, error) { return struct{}{}, h.ready(worker, m) })
 	case Done:
-		return reply(body, func(m done) (struct{}, error) {
+		return reply(body, math.MaxInt, func(m done) (struct{}, error) {
 			if len(body) > mostResult {
 				m.Result, m.Finals, m.Error = nil, nil, fmt.Sprintf("the result has %d bytes, and %d are taken", len(body), mostResult)
 			}
@@ -275,12 +284,16 @@ func (h *Hub) Handle(ctx context.Context, worker string, verb Verb, body []byte)
 	return nil, Refusal(fmt.Sprintf("%q is no request of protocol %d: install the same evotune on both", verb, protocol))
 }
 
-// reply decodes a request and encodes its answer.
-func reply[M, A any](body []byte, do func(M) (A, error)) ([]byte, error) {
+// reply decodes a request of at most so many bytes, without what a terminal would act on, and encodes its answer.
+func reply[M, A any](body []byte, most int, do func(M) (A, error)) ([]byte, error) {
+	if len(body) > most {
+		return nil, Refusal(fmt.Sprintf("the request has %d bytes, and %d are taken", len(body), most))
+	}
 	var m M
 	if err := json.Unmarshal(body, &m); err != nil {
 		return nil, Refusal("the request cannot be read: " + err.Error())
 	}
+	clean(reflect.ValueOf(&m).Elem())
 	a, err := do(m)
 	if err != nil {
 		return nil, err
@@ -317,6 +330,9 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 	}
 	if x != nil && !x.lost {
 		h.lose(x, "its process has ended")
+	}
+	if x == nil && len(h.hosts) >= mostHosts {
+		return enrolled{}, Refusal(fmt.Sprintf("the coordinator knows %d workers, and takes no more: use fewer names, or try again in an hour", mostHosts))
 	}
 	next := &host{Host: m.Host, session: m.Session, seen: time.Now(), refused: map[string]refusal{}, holds: map[string]*hold{}, hung: map[string]string{}}
 	next.drained = h.drained[worker]
@@ -562,7 +578,8 @@ func (h *Hub) beat(worker string, m beat) (out orders) {
 	if x == nil {
 		return orders{Enrol: true}
 	}
-	x.trouble, x.leaving, x.underway = m.Trouble, m.Leaving, m.underway
+	x.trouble, x.leaving, x.underway = m.Trouble[:min(len(m.Trouble), mostText)], m.Leaving, m.underway
+	x.Preparing = x.Preparing[:min(len(x.Preparing), mostText)]
 	if left := m.Leaving && len(m.Doing)+len(m.Kept) == 0; left != x.left {
 		if x.left = left; left {
 			h.remember(worker, nil) // it has not got lost
@@ -822,7 +839,7 @@ func (h *Hub) ready(worker string, m ready) error {
 		return nil // it will learn so by its next Take
 	}
 	c := x.of
-	why := m.Error
+	why := m.Error[:min(len(m.Error), mostText)]
 	if m.Description == nil {
 		why = cmp.Or(why, "the worker does not say what it evaluates with")
 	} else {

@@ -2,7 +2,11 @@ package fleet
 
 import (
 	"encoding/json"
+	"reflect"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/evotune/evotune/evaluator"
 )
@@ -170,3 +174,50 @@ type name struct {
 
 // pieceSize is the most that one answer to Fetch has.
 const pieceSize = 512 << 10
+
+// clean replaces, in all texts of a message, each character that is not to be seen, but for new lines and
+// tabs: a worker's texts go to logs, to pages and to terminals, which act on such characters.
+func clean(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.CanSet() {
+			v.SetString(seen(v.String()))
+		}
+	case reflect.Pointer:
+		clean(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			clean(v.Field(i))
+		}
+	case reflect.Slice, reflect.Array:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return
+		}
+		for i := range v.Len() {
+			clean(v.Index(i))
+		}
+	case reflect.Map:
+		if !v.CanInterface() {
+			return
+		}
+		for it := v.MapRange(); it.Next(); {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			key.Set(it.Key())
+			value.Set(it.Value())
+			clean(key)
+			clean(value)
+			v.SetMapIndex(it.Key(), reflect.Value{})
+			v.SetMapIndex(key, value)
+		}
+	default: // numbers; there are no interfaces
+	}
+}
+
+func seen(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r != utf8.RuneError && unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}

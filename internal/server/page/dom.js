@@ -156,13 +156,14 @@ export function table(caption, heads, rows, numeric = [], sort = null) {
 // order makes what a sorted table needs: columns by their names, each with the value that it is sorted
 // by, and which one it is now ("-NAME" for the largest first), as the address has it.
 export function order(values, now, changed) {
-  const known = (now || "").replace(/^-/, "") in values;
+  const has = (name) => Object.hasOwn(values, name); // and not what every object has, such as "constructor"
+  const known = has((now || "").replace(/^-/, ""));
   const it = {
     by: known ? now.replace(/^-/, "") : "",
     down: known && now.startsWith("-"),
     get order() { return it.down ? "descending" : "ascending"; },
     to(name) {
-      if (!(name in values)) return;
+      if (!has(name)) return;
       it.down = it.by === name ? !it.down : typeof values[name]({}) !== "string"; // numbers begin with the largest
       it.by = name;
       changed(`${it.down ? "-" : ""}${name}`);
