@@ -50,11 +50,16 @@ func TestDiskFull(t *testing.T) {
 	}
 	out.Close()
 	c := f.until(one.ID, api.Queued)
+	var p api.Problem
 	if c.Reason != noRoom || c.Evaluated >= evaluations {
 		t.Fatalf("%q after %d", c.Reason, c.Evaluated)
 	}
 	f.do("GET", "/readyz", nil, nil, 503)
 	f.do("GET", "/healthz", nil, nil, 200)
+	f.do("POST", "/v1/kernels", api.Upload{Name: "large", Files: map[string]string{"kernel.toml": strings.Repeat("# much\n", 10000)}}, &p, 503)
+	if p.Detail != noRoom {
+		t.Errorf("an upload: %s", p.Detail)
+	}
 	f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(f)}, nil, 503)
 	f.do("GET", "/v1/campaigns/"+one.ID, nil, &c, 200)
 	if c.State != api.Queued {

@@ -180,7 +180,7 @@ func failed(err error) error {
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, err.Error())
 	case errors.Is(err, fs.ErrNotExist):
 		return fail(http.StatusNotFound, api.NotFound, err.Error())
-	case errors.Is(err, store.ErrFull):
+	case errors.Is(err, store.ErrFull), store.Full(err) != nil:
 		return fail(http.StatusServiceUnavailable, api.Unavailable, noRoom)
 	case errors.Is(err, context.Canceled), errors.Is(err, store.ErrClosed):
 		return fail(http.StatusServiceUnavailable, api.Unavailable, "the service is ending: try again")
