@@ -240,10 +240,12 @@ func (j *judge) sanitizeFinalist(ctx context.Context, c *contender) error {
 	if len(shapes) == 0 {
 		return nil
 	}
-	out, err := j.launches(ctx, c.Artifact, shapes)
+	a := c.Artifact
+	a.Allowed = j.underTools(shapes)
+	out, err := j.launches(ctx, a, shapes)
 	// A retry does not repeat the measurements.
 	for try := 0; err != nil && ctx.Err() == nil && try < infrastructureRetries && !errors.Is(err, ErrClosed); try++ {
-		out, err = j.launches(ctx, c.Artifact, shapes)
+		out, err = j.launches(ctx, a, shapes)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -428,6 +430,7 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err 
 	artifacts := make([]Artifact, len(alive))
 	for i, c := range alive {
 		artifacts[i] = c.Artifact
+		artifacts[i].Allowed = j.together(j.plan.FinalsSamples, slices.Concat(j.plan.Tune, j.plan.Verify)...)
 	}
 	s, err := j.lab.Open(ctx, ForFinals, artifacts...)
 	if err != nil {
@@ -590,7 +593,9 @@ func (j *judge) profile(ctx context.Context, c *contender) error {
 	if !ok {
 		return nil
 	}
-	readings, err := p.Profile(ctx, c.Artifact)
+	a := c.Artifact
+	a.Allowed = j.underTools(j.plan.SanitizeAlso)
+	readings, err := p.Profile(ctx, a)
 	if err != nil {
 		return err
 	}

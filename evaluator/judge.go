@@ -524,6 +524,28 @@ func (j *judge) limit(s kernels.Shape) time.Duration {
 	return max(j.rules.hangs, 200*max(t, j.rules.batch))
 }
 
+// together bounds all launches of a candidate at some shapes, where the baseline takes as long as for so
+// many launches at each of them. A shape of a genome's own counts as the one where that takes longest.
+func (j *judge) together(launches int, shapes ...kernels.Shape) time.Duration {
+	sum := time.Duration(0)
+	for _, s := range shapes {
+		t, ok := j.usual[s.Name]
+		for _, other := range j.usual {
+			if !ok {
+				t = max(t, other)
+			}
+		}
+		sum += t
+	}
+	return max(leastAllowed, allowance*time.Duration(launches)*sum)
+}
+
+// underTools bounds all launches of a candidate under one tool, which launches it at some shapes, or as it is
+// at all of them.
+func (j *judge) underTools(at []kernels.Shape) time.Duration {
+	return j.together(toolSlowdown, slices.Concat(j.shapes(), at)...)
+}
+
 // Parity implements stages: every shape that the candidate can compute, several
 // contents of the inputs, each twice in one process at the same addresses.
 func (j *judge) Parity(ctx context.Context, a Artifact) (Outcome, error) {
@@ -555,6 +577,9 @@ func (j *judge) parity(ctx context.Context, a Artifact, baseline bool) (out Outc
 
 func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patience time.Duration, out *Outcome, p performance, check *string) error {
 	*check = "load"
+	if !baseline {
+		a.Allowed = patience * j.allowed
+	}
 	s, err := j.lab.Open(ctx, ForParity, a)
 	if err != nil {
 		return err
@@ -756,6 +781,7 @@ func (j *judge) Sanitize(ctx context.Context, a Artifact) (Outcome, error) {
 		shapes = append(shapes, rest...)
 	}
 	begin := time.Now()
+	a.Allowed = j.underTools(shapes)
 	out, err := j.sanitize(ctx, a, shapes...)
 	j.took.note(&j.took.launches, time.Since(begin)/time.Duration(len(shapes)))
 	more := slices.ContainsFunc(j.lab.Sanitizers(), func(tool string) bool { return tool != Schedules })
@@ -872,7 +898,9 @@ func (j *judge) launch(ctx context.Context, a Artifact, tool string, s kernels.S
 		return Outcome{Evidence: []Evidence{{Check: tool, Outcome: NotRun, Detail: why}}}, nil
 	}
 	var f Findings
-	err := j.twice(ctx, func(time.Duration) (err error) {
+	allowed := a.Allowed
+	err := j.twice(ctx, func(patience time.Duration) (err error) {
+		a.Allowed = patience * allowed
 		f, err = j.lab.Launch(ctx, a, tool, s)
 		return err
 	})

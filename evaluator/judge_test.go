@@ -498,6 +498,52 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
+// Every stage that launches a candidate bounds its launches together, and none those of the baseline.
+func TestAllowedInEachStage(t *testing.T) {
+	l := newLab()
+	l.baseline[""].compare = func(r CompareRequest) (Observation, error) {
+		took := time.Millisecond
+		if r.Shape.Name == labPlan().Tune[0].Name {
+			took = 30 * time.Millisecond
+		}
+		return Observation{Outputs: []Output{right}, Elapsed: took}, nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		j, err := newJudge(t.Context(), l, labPlan())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := newOrdeal(j, labPlan())
+		g := labGenome(t, labPlan(), 1)
+		if r, err := o.Evaluate(t.Context(), g, 0); err != nil || r.Verdict != Correct {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if _, err := o.Finals(t.Context(), []genome.Genome{g}); err != nil {
+			t.Fatal(err)
+		}
+		launch := func(n int) time.Duration { return allowance * time.Duration(n) * 30 * time.Millisecond }
+		for key, allowed := range l.allowed {
+			switch {
+			case strings.HasPrefix(key, "baseline"):
+				if allowed != 0 {
+					t.Errorf("%s: %s", key, allowed)
+				}
+			case strings.Contains(key, "parity"):
+				if allowed != leastAllowed {
+					t.Errorf("%s: %s", key, allowed)
+				}
+			case allowed < launch(20) || allowed > launch(100):
+				t.Errorf("%s: %s", key, allowed)
+			}
+		}
+		for _, key := range []string{"baseline  parity", "candidate 1 parity", "candidate 1 asan", "candidate 1 timing", "candidate 1 finals"} {
+			if _, ok := l.allowed[key]; !ok {
+				t.Errorf("nothing is known of %q: %v", key, l.allowed)
+			}
+		}
+	})
+}
+
 func TestUnsupported(t *testing.T) {
 	l := newLab()
 	a := l.actors["1"]

@@ -143,6 +143,10 @@ type Artifact struct {
 	// Sanitize is the shape at which a search launches it under tools; the zero Shape
 	// means the plan's. A shape of its own is smaller, and not one of the plan.
 	Sanitize kernels.Shape
+	// Allowed is how long all its launches in a session, or under a tool, may take together,
+	// without the time that they wait for a core; zero means any time. The judge sets it. A
+	// lab that keeps to it ends the launch in which the time is over: that is a Fault, and a Hang.
+	Allowed time.Duration
 	// Handle is for the lab only.
 	Handle any
 }
@@ -230,7 +234,8 @@ type Observation struct {
 	// Threads is how many threads were running when the launches were over.
 	Threads int
 	// Elapsed is what one launch took; the shorter of two. Spent is what all of them took
-	// together, on a clock that the candidate cannot forge; zero if the lab measures only Elapsed.
+	// together, on a clock that the candidate cannot forge and without waits for a core; zero
+	// if the lab measures only Elapsed.
 	Elapsed, Spent time.Duration
 }
 

@@ -236,6 +236,7 @@ type scriptedLab struct {
 	rng      *rand.Rand
 
 	mu         sync.Mutex
+	allowed    map[string]time.Duration // by artifact, and purpose or tool
 	remembered map[string]bool
 	log        []string // the calls
 	asked      int      // rounds
@@ -259,6 +260,12 @@ func (l *scriptedLab) calls(prefix string) (n int) {
 		}
 	}
 	return n
+}
+
+func (l *scriptedLab) allow(a Artifact, what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.allowed[a.Hash+" "+what] = a.Allowed
 }
 
 func (l *scriptedLab) Describe() Description {
@@ -307,6 +314,7 @@ func (l *scriptedLab) Sanitizers() []string { return l.tools }
 
 func (l *scriptedLab) Launch(ctx context.Context, a Artifact, tool string, s kernels.Shape) (Findings, error) {
 	l.note("launch %s %s %s", a.Hash, tool, s.Name)
+	l.allow(a, tool)
 	if l.launches > 0 {
 		select {
 		case <-time.After(l.launches):
@@ -331,6 +339,7 @@ func (l *scriptedLab) Open(_ context.Context, p Purpose, artifacts ...Artifact) 
 	l.mu.Unlock()
 	s := &scriptedSession{lab: l, purpose: p, artifacts: artifacts}
 	for _, a := range artifacts {
+		l.allow(a, map[Purpose]string{ForParity: "parity", ForTiming: "timing", ForFinals: "finals"}[p])
 		if f := a.Handle.(*actor).open; f != nil {
 			if err := f(p); err != nil {
 				_, _ = s.Close() //nolint:errcheck // it is never nil
@@ -503,7 +512,7 @@ func newLab() *scriptedLab {
 		tools:    []string{"asan", "memcheck"}, weather: calm,
 		peaks:      Peaks{Rates: map[string]float64{"f32/1": 1e11, "memory/1": 1e10}, CacheBytes: 1 << 20, Cores: 2},
 		rng:        rand.New(rand.NewPCG(1, 7)),
-		remembered: map[string]bool{},
+		remembered: map[string]bool{}, allowed: map[string]time.Duration{},
 	}
 }
 

@@ -646,6 +646,7 @@ func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, at func(co
 	check := "load"
 	err = j.twice(ctx, func(patience time.Duration) error {
 		timings, out, check = nil, Outcome{}, "load"
+		a.Allowed = patience * j.together(j.plan.Samples, j.plan.Tune...)
 		s, err := j.lab.Open(ctx, p, a)
 		for err == nil {
 			over := Held(ctx)

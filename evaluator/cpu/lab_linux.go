@@ -526,6 +526,7 @@ func (h *lab) start(ctx context.Context, f *flavour, object []byte, a *arena, en
 	if err != nil {
 		return nil, err
 	}
+	p.declared = threads
 	if _, err := p.ask(command{kind: commandLoad, junk: -1}, answerLoaded, h.options.Timeout); err != nil {
 		p.kill()
 		return nil, err

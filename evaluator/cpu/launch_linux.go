@@ -62,7 +62,7 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 			found.Ran = fmt.Sprintf("three launches of the timed object at shape %s, one with unaligned buffers", s.Name)
 			shapes = []*shapeData{d}
 		}
-		found.Outputs, err = h.guardedRuns(ctx, f, c, shapes)
+		found.Outputs, err = h.guardedRuns(ctx, f, c, shapes, artifact.Allowed)
 		found.Elapsed = time.Since(begin)
 		return found, err
 	}
@@ -96,7 +96,7 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 	}
 	defer a.close()
 	begin := time.Now()
-	found.Outputs, found.Log, err = h.sanitizedRuns(ctx, f, object.Object, a, d, c.src.Threads)
+	found.Outputs, found.Log, err = h.sanitizedRuns(ctx, f, object.Object, a, d, c.src.Threads, artifact.Allowed)
 	found.Elapsed = time.Since(begin)
 	var own *evaluator.Fault
 	if errors.As(err, &own) {
@@ -116,12 +116,13 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 
 // sanitizedRuns launches on every contents and ends the process, whose exit
 // status is the sanitizer's last word.
-func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *arena, d *shapeData, threads int) (outputs []evaluator.Output, log string, err error) {
+func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *arena, d *shapeData, threads int, allowed time.Duration) (outputs []evaluator.Output, log string, err error) {
 	p, err := h.start(ctx, f, object, a, nil, threads)
 	if err != nil {
 		return nil, "", err
 	}
 	defer p.kill()
+	p.together = allowed
 	if err := p.setShape(d, span{}); err != nil {
 		return nil, "", err
 	}
@@ -141,7 +142,7 @@ func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *a
 }
 
 // guardedRuns launches at some shapes between guard pages, with every [placing].
-func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate, at []*shapeData) (outputs []evaluator.Output, err error) {
+func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate, at []*shapeData, allowed time.Duration) (outputs []evaluator.Output, err error) {
 	var shapes []*shapeData
 	var places []placing
 	var size span
@@ -164,6 +165,7 @@ func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate, at []*s
 		return nil, err
 	}
 	defer p.kill()
+	p.together = allowed
 	for i, d := range shapes {
 		d.load(a, 0)
 		if err := p.setShape(d, span{}); err != nil {

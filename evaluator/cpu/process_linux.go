@@ -67,7 +67,14 @@ type process struct {
 	// noise counts packets that were no answers: the candidate wrote them.
 	noise int
 	// sent is when the last command was sent.
-	sent     time.Time
+	sent time.Time
+	// spent is what all launches took together until now, and together how long they may take
+	// without waits for a core, if that is more than zero.
+	spent, together time.Duration
+	// idle is how long its threads had waited for a core before its first launch, if it has been begun.
+	idle     time.Duration
+	begun    bool
+	declared int           // threads
 	allowed  time.Duration // of processor time, all in all
 	stopped  bool
 	stop     func() bool // of the context's watcher
@@ -276,6 +283,9 @@ func (p *process) send(c command) error {
 	packet := c.append(make([]byte, 0, 4096))
 	var err error
 	if c.kind == commandRun {
+		if !p.begun {
+			p.idle, p.begun = p.waited(), true
+		}
 		_, err = p.turns.Write(c.turns())
 	}
 	p.sent = time.Now()
@@ -294,7 +304,12 @@ func (p *process) send(c command) error {
 // receive waits for the answer to the last command. What is no answer, or an
 // answer to something else, was written by the candidate and is passed over.
 func (p *process) receive(want answerKind, deadline time.Duration) (answer, error) {
-	if err := p.control.SetReadDeadline(time.Now().Add(deadline)); err != nil {
+	end := time.Now().Add(deadline)
+	until := end
+	if want == answerDone && p.together > 0 {
+		until = p.patient(end, p.spent)
+	}
+	if err := p.control.SetReadDeadline(until); err != nil {
 		return answer{}, fmt.Errorf("%w: %w", errProcess, err)
 	}
 	buffer := make([]byte, 4096)
@@ -305,7 +320,24 @@ func (p *process) receive(want answerKind, deadline time.Duration) (answer, erro
 			if p.ctx.Err() != nil {
 				return answer{}, p.ctx.Err()
 			}
-			return answer{}, p.fail(true, fmt.Sprintf("no answer within %v", deadline))
+			if until.Equal(end) {
+				return answer{}, p.fail(true, fmt.Sprintf("no answer within %v", deadline))
+			}
+			took := p.spent + time.Since(p.sent)
+			waited := p.waited()
+			used, _ := processorTime(p.pid) // a process that has gone has closed the socket
+			if own := charge(took, waited, used, p.declared); own >= p.together {
+				return answer{}, p.fail(true, fmt.Sprintf("its launches took %s together until now, and all of them may take %s",
+					own.Round(time.Millisecond), p.together.Round(time.Millisecond)))
+			}
+			if took >= mostWaiting*p.together {
+				p.kill()
+				return answer{}, fmt.Errorf("%w: its launches took %s, most of which they waited for a core", errProcess, took.Round(time.Second))
+			}
+			until = p.patient(end, took-waited)
+			if err := p.control.SetReadDeadline(until); err != nil {
+				return answer{}, fmt.Errorf("%w: %w", errProcess, err)
+			}
 		case err != nil || n == 0:
 			if p.ctx.Err() != nil {
 				return answer{}, p.ctx.Err()
@@ -316,6 +348,9 @@ func (p *process) receive(want answerKind, deadline time.Duration) (answer, erro
 		if err == nil && a.Nonce == p.nonce {
 			if a.Seq == p.seq && a.Kind == want {
 				a.wall = between(p.sent, stamp, time.Now())
+				if want == answerDone {
+					p.spent += a.wall
+				}
 				return a, nil
 			}
 			if f := p.told(a); f != nil { // whatever it is the answer to: a thread may do so at any time
@@ -324,6 +359,44 @@ func (p *process) receive(want answerKind, deadline time.Duration) (answer, erro
 		}
 		p.noise++
 	}
+}
+
+// mostWaiting is how many times as long as they may take launches are waited for, if they wait for a
+// core meanwhile: a thread that the candidate does not declare may be what they wait for.
+const mostWaiting = 4
+
+// patient is when launches will have taken as long as they may, if they have taken so much and wait
+// for no core; at the latest the end.
+func (p *process) patient(end time.Time, taken time.Duration) time.Time {
+	const look = time.Millisecond // not more often
+	if until := time.Now().Add(max(p.together-taken, look)); until.Before(end) {
+		return until
+	}
+	return end
+}
+
+// waited is how long the declared threads have waited for a core since the first launch: as long as the one that
+// waited most, though the others may have worked meanwhile.
+func (p *process) waited() time.Duration {
+	most := 0.0
+	for _, ns := range p.waits(p.declared) {
+		most = max(most, ns)
+	}
+	return time.Duration(most) - p.idle
+}
+
+// charge is which part of the time that launches took is their own: without waits for a core, which undeclared
+// threads can cause, and at least the processor time of each declared thread.
+func charge(took, waited, used time.Duration, threads int) time.Duration {
+	return max(took-waited, used/time.Duration(max(threads, 1)))
+}
+
+// own is what all launches took together without waits for a core.
+func (p *process) own() time.Duration {
+	if !p.begun {
+		return 0
+	}
+	return p.spent - p.waited()
 }
 
 // told ends the process where an answer says that it has ended for a fault of the candidate, and gives

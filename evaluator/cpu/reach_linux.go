@@ -13,6 +13,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/labs"
@@ -43,7 +44,7 @@ func (h *lab) Profile(ctx context.Context, artifact evaluator.Artifact) ([]evalu
 		return nil, err
 	}
 	defer done()
-	e, err := h.reach(ctx, c, artifact.Unsupported)
+	e, err := h.reach(ctx, c, artifact.Unsupported, artifact.Allowed)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -56,7 +57,7 @@ func (h *lab) Profile(ctx context.Context, artifact evaluator.Artifact) ([]evalu
 }
 
 // reach launches at every shape and compares the blocks that ran.
-func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]string) (e evaluator.Evidence, err error) {
+func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]string, allowed time.Duration) (e evaluator.Evidence, err error) {
 	f := reachFlavour()
 	if h.reachless != nil {
 		return e, h.reachless
@@ -93,6 +94,7 @@ func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]st
 		return e, err
 	}
 	defer p.kill()
+	p.together = allowed
 	seen, unseen := map[int]bool{}, map[int]bool{}
 	var shapes, sanitized []string
 	for _, d := range all {

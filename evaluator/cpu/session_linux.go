@@ -36,10 +36,11 @@ type session struct {
 
 // An entry is one artifact's part in a session.
 type entry struct {
-	c     *candidate
-	p     *process
-	now   *contender // at the session's shape
-	fault *evaluator.Fault
+	c       *candidate
+	p       *process
+	allowed time.Duration // for all launches together
+	now     *contender    // at the session's shape
+	fault   *evaluator.Fault
 }
 
 // Open implements [evaluator.Lab].
@@ -50,7 +51,7 @@ func (h *lab) Open(ctx context.Context, purpose evaluator.Purpose, artifacts ...
 		if err != nil {
 			return nil, err
 		}
-		s.entries = append(s.entries, &entry{c: c})
+		s.entries = append(s.entries, &entry{c: c, allowed: a.Allowed})
 	}
 	if len(s.entries) == 0 || len(s.entries) > 1 && purpose != evaluator.ForFinals {
 		return nil, fmt.Errorf("a session for %d artifacts makes no sense", len(s.entries))
@@ -172,6 +173,7 @@ func (s *session) start(e *entry, a *arena, env []string) (err error) {
 	if e.p, err = s.h.start(s.ctx, &f, e.c.clean.Object, a, env, e.c.src.Threads); err != nil {
 		return err
 	}
+	e.p.together = e.allowed
 	s.end = append(s.end, e.p.kill)
 	return e.p.freeze()
 }
@@ -310,12 +312,12 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 // at is what was there when the kernel returned, and looks around.
 func (s *session) launch(o *evaluator.Observation, r evaluator.CompareRequest, junk int) (time.Duration, error) {
 	e, d := s.entries[0], s.at
-	begin := time.Now()
+	before := e.p.own()
 	ans, err := e.p.ask(command{kind: commandRun, launches: []uint32{0}, junk: junk}, answerDone, s.h.limit(r.Limit))
 	if err != nil {
 		return 0, err
 	}
-	o.Spent += time.Since(begin)
+	o.Spent += e.p.own() - before
 	if ans.Launches != 1 {
 		return 0, e.p.fail(false, otherLaunches)
 	}

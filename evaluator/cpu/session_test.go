@@ -129,6 +129,58 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// Launches none of which takes too long take too long together, in each stage.
+func TestTogether(t *testing.T) {
+	b := bareOf(t, sharedLab(t, "scale", asanName, tsanName, guardsName))
+	a := b.build("sleep", 1)
+	a.Allowed = 90 * time.Millisecond
+	hangs := func(what string, err error) {
+		t.Helper()
+		var own *evaluator.Fault
+		if !errors.As(err, &own) || !own.Hang || !strings.Contains(own.Reason, "together until now, and all of them may take 90ms") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	s := b.open(evaluator.ForTiming, a)
+	got, err := s.Sample(t.Context(), b.request(2, true))
+	if err != nil || got.Series[0].Fault == nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	hangs("timing", got.Series[0].Fault)
+	_, _ = s.Close()
+	s = b.open(evaluator.ForParity, a)
+	_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.Plan.Sanitize})
+	hangs("parity", err)
+	_, _ = s.Close()
+	_, err = b.Launch(t.Context(), a, guardsName, b.Plan.Sanitize)
+	hangs(guardsName, err)
+	a.Allowed = time.Minute
+	s = b.open(evaluator.ForParity, a)
+	if o, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.Plan.Sanitize}); err != nil || o.Spent < 100*time.Millisecond {
+		t.Errorf("it took %s, %v", o.Spent, err)
+	}
+	_, _ = s.Close()
+}
+
+// A launch that waits for a core does not take time, unless it works meanwhile.
+func TestCharge(t *testing.T) {
+	for _, c := range []struct {
+		took, waited, used time.Duration
+		threads            int
+		want               time.Duration
+	}{
+		{20, 0, 0, 1, 20},   // sleeps
+		{20, 0, 20, 1, 20},  // works
+		{20, 15, 5, 1, 5},   // waits
+		{20, 15, 40, 1, 40}, // for its own threads
+		{20, 15, 40, 2, 20}, // which it declares
+	} {
+		if got := charge(c.took, c.waited, c.used, c.threads); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
 // inputsSource has x, of 67 elements, for an input, and does with it what dims[0] says.
 const inputsSource = `
 #define _GNU_SOURCE
