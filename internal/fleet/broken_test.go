@@ -114,6 +114,9 @@ func TestBrokenResults(t *testing.T) {
 		{"result": map[string]any{"verdict": "banana", "fitness": 1}},
 		{"result": map[string]any{"verdict": "correct"}},
 		{"result": map[string]any{"verdict": "correct", "fitness": -1}},
+		{"result": map[string]any{"verdict": "correct", "fitness": 1e-300}},
+		{"result": map[string]any{"verdict": "correct", "fitness": 1, "timings": []any{map[string]any{"samples_ns": []float64{1e308, 1e308}}}}},
+		{"result": map[string]any{"verdict": "correct", "fitness": 1, "timings": []any{map[string]any{"baseline_ns": []float64{-1}}}}},
 		{"result": map[string]any{"verdict": "slower"}},
 		{"result": map[string]any{"verdict": ""}},
 		{"finals": map[string]any{"entries": []any{}, "winner": 7}},
@@ -156,9 +159,10 @@ func TestBrokenResults(t *testing.T) {
 func TestBrokenFinals(t *testing.T) {
 	for name, finals := range map[string]any{
 		"nothing": nil, "no entries": map[string]any{"winner": -1},
-		"a winner that is none": map[string]any{"winner": 9, "entries": []any{map[string]any{"verdict": "correct", "fitness": .5}}},
-		"separated from nobody": map[string]any{"winner": 0, "entries": []any{map[string]any{"verdict": "correct", "fitness": .5}}, "early": map[string]any{"sets": 1, "of": 6, "unseparated": []int{7}}},
-		"a winner that failed":  map[string]any{"winner": 0, "entries": []any{map[string]any{"verdict": "parity"}}},
+		"a winner that is none":      map[string]any{"winner": 9, "entries": []any{map[string]any{"verdict": "correct", "fitness": .5}}},
+		"separated from nobody":      map[string]any{"winner": 0, "entries": []any{map[string]any{"verdict": "correct", "fitness": .5}}, "early": map[string]any{"sets": 1, "of": 6, "unseparated": []int{7}}},
+		"a winner that failed":       map[string]any{"winner": 0, "entries": []any{map[string]any{"verdict": "parity"}}},
+		"a time that no clock shows": map[string]any{"winner": 0, "entries": []any{map[string]any{"verdict": "correct", "fitness": .5, "held_out": []any{map[string]any{"median_ns": 1e300}}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -59,6 +59,9 @@ const (
 	mostMessage = 1 << 20
 	// mostHosts is how many workers are known at once.
 	mostHosts = 4096
+	// mostNS is the longest time in nanoseconds that a worker may have measured, 30 years, and the largest
+	// fitness: sums, quotients and squares of such figures are numbers.
+	mostNS = 1e18
 	// mostAbsent is how many workers are told of that are lost for long, or were refused.
 	mostAbsent = 256
 	// refusedFor is how long a host is not asked again to open what it could not open.

@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -142,11 +141,18 @@ func isStage(name string) bool {
 // examine makes an error of a result that is none of the task's: what the search, the finals and the
 // log take for granted must hold whatever a worker sends.
 func (t *item) examine(m *done) {
-	good := func(v evaluator.Verdict, fitness float64) string {
+	good := func(v evaluator.Verdict, fitness float64, timings []evaluator.Timing) string {
+		for _, t := range timings {
+			for _, ns := range slices.Concat(t.SamplesNS, t.BaselineNS, []float64{t.MedianNS, t.BaselineMedianNS, t.FloorNS}) {
+				if !(ns >= 0 && ns <= mostNS) {
+					return fmt.Sprintf("it tells of %v ns", ns)
+				}
+			}
+		}
 		switch {
 		case !slices.Contains(evaluator.Verdicts(), v):
 			return fmt.Sprintf("it has the verdict %.40q, which there is not", v)
-		case (v == evaluator.Correct || v == evaluator.Slower) && !(fitness > 0 && !math.IsInf(fitness, 1)):
+		case (v == evaluator.Correct || v == evaluator.Slower) && !(fitness >= 1/mostNS && fitness <= mostNS):
 			return fmt.Sprintf("it is %s with the fitness %v", v, fitness)
 		}
 		return ""
@@ -157,7 +163,7 @@ func (t *item) examine(m *done) {
 	case finals && m.Finals == nil, !finals && m.Result == nil:
 		why = "there is none"
 	case !finals:
-		why = good(m.Result.Verdict, m.Result.Fitness)
+		why = good(m.Result.Verdict, m.Result.Fitness, m.Result.Timings)
 	case len(m.Finals.Entries) != len(t.Genomes):
 		why = fmt.Sprintf("it tells of %d finalists, and there are %d", len(m.Finals.Entries), len(t.Genomes))
 	case m.Finals.Winner < -1 || m.Finals.Winner >= len(t.Genomes):
@@ -168,7 +174,7 @@ func (t *item) examine(m *done) {
 		why = "it does not separate the winner from a finalist that there is not"
 	default:
 		for _, e := range m.Finals.Entries {
-			why = cmp.Or(why, good(e.Verdict, e.Fitness))
+			why = cmp.Or(why, good(e.Verdict, e.Fitness, slices.Concat(e.Timings, e.HeldOut)))
 		}
 	}
 	if why != "" {
