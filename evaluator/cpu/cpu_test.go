@@ -75,6 +75,15 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// What needs an executable stack, which candidates may not have, is refused before it runs.
+func TestExecutableStack(t *testing.T) {
+	s := sharedLab(t, "scale")
+	if s.lab.tool.clang {
+		t.Skip("skipped: clang has no nested functions")
+	}
+	sin{"nested", 1, evaluator.Compile, evaluator.StageCompile, "it needs an executable stack"}.check(t, s.until(t, evaluator.StageCompile, "WRONG", "nested"))
+}
+
 func TestInspection(t *testing.T) {
 	if labs.Find("objdump") == "" {
 		t.Skip("skipped: objdump is not installed")

@@ -119,6 +119,9 @@ func memcheckFlavour(valgrind string) flavour {
 			"--malloc-fill=0xff", "--free-fill=0xfe", "--max-threads=1100",
 			// A fifth of a run would go into which functions were inlined in the C library.
 			"--read-inline-info=no",
+			// It takes a frame of more than 2 MB for another stack, whose memory nobody allocated.
+			// The stack is limited to 8 MiB.
+			fmt.Sprintf("--max-stackframe=%d", 8<<20),
 		},
 		heap: true, sandbox: true, exit: findingStatus,
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/evotune/evotune/evaluator"
@@ -49,6 +50,19 @@ func codeHash(object []byte, threads int) (string, error) {
 		sum.Write(data)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// needsExecutableStack is why an object is refused that could not be loaded: no memory of a candidate
+// is both writable and executable.
+const needsExecutableStack = "it needs an executable stack, which candidates do not have, as for the address of a nested function: make that a static function outside, and pass it what it uses"
+
+// executableStack says whether the loader would make the stack executable for an object.
+func executableStack(object []byte) bool {
+	f, err := elf.NewFile(bytes.NewReader(object))
+	if err != nil {
+		return false // reading its code says so
+	}
+	return slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_GNU_STACK && p.Flags&elf.PF_X != 0 })
 }
 
 // Inspect implements [evaluator.Lab]: what the compiler and objdump tell of the

@@ -279,6 +279,9 @@ func (h *lab) build(ctx context.Context, src kernels.Rendered, key string) (a ev
 	if err != nil {
 		return a, report, err
 	}
+	if executableStack(out.Object) {
+		return a, evaluator.BuildReport{Refused: needsExecutableStack, Log: out.Log}, nil
+	}
 	hash, err := codeHash(out.Object, src.Threads)
 	if err != nil {
 		return a, report, fmt.Errorf("reading the compiler's output: %w", err)

@@ -74,6 +74,23 @@ func TestSanitizeAlso(t *testing.T) {
 	}
 }
 
+// TestLargeFrameLong: a stack frame of 4 MiB is legal, under every tool as well.
+func TestLargeFrameLong(t *testing.T) {
+	longtest.Long(t, "it runs a kernel under every tool")
+	b := bareOf(t, sharedLab(t, "scale", asanName, memcheckName, guardsName))
+	a := b.build("frame", 1)
+	for _, tool := range b.Sanitizers() {
+		if f, err := b.Launch(t.Context(), a, tool, b.Plan.Sanitize); err != nil || f.Found != "" {
+			t.Errorf("%s: %s, %v", tool, f.Found, err)
+		}
+	}
+	s := b.open(evaluator.ForParity, a)
+	if o, err := s.Compare(t.Context(), evaluator.CompareRequest{Shape: b.Plan.Sanitize}); err != nil || o.Guard != "" || o.Different != "" || o.Outputs[0].Error > 1e-6 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	_, _ = s.Close()
+}
+
 // TestSanitizeAlsoLong: what a kernel does wrong at a further sanitize shape alone, a finalist is
 // refused for; and what runs there a sanitizer has seen.
 func TestSanitizeAlsoLong(t *testing.T) {
