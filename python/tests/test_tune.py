@@ -9,6 +9,7 @@ import sys
 import unittest
 
 from common import FAST, SOURCE, Case, evotune, have
+from evotune._campaign import Candidate
 from evotune._progress import Progress
 
 SLOW = """
@@ -127,6 +128,11 @@ class Campaigns(Case):
 
 
 class Bars(unittest.TestCase):
+    def test_a_winner_may_not_be_proven(self) -> None:
+        row = {"candidate": "c", "genome": {"X": 1}, "verdict": "correct", "speedup": 2.0, "median_ns": 1e3, "baseline_ns": 2e3, "measured": "finals", "significant": True}
+        for unproven, told in ("", "significant"), ("not proven: this", "not proven: this"):
+            self.assertIn(f"2.000x ({told})", str(Candidate._of(None, {**row, "unproven": unproven})))  # type: ignore[arg-type]
+
     def test_a_bar_tells_what_preparation_does(self) -> None:
         p = Progress("silu", show=False)
         p.event({"event": "state", "state": "preparing", "progress": {"preparing": {"step": "reference at shape T=8, on the CPU", "since_ns": 41e9}}})
@@ -143,6 +149,8 @@ class Bars(unittest.TestCase):
         self.assertRegex(p.text(), r"^silu: searching \| 2 evaluated in \d+ s \| 1 parity \| best ~ 2x$")
         p.event({"event": "finished", "best": {"speedup": 1.9, "significant": True}})
         self.assertIn("best 1.9x", p.text())
+        p.event({"event": "finished", "sanitized": "all", "best": {"speedup": 1.9, "significant": True, "measured": "finals", "unproven": "not proven: this"}})
+        self.assertIn("best ~ 1.9x", p.text())
         p.event({"event": "finished", "sanitized": "all", "best": {"speedup": 0.8, "significant": False, "measured": "search"}})
         self.assertIn("best ~ 0.8x", p.text())
         p.event({"event": "finished", "sanitized": "all", "best": {"speedup": 0.8, "significant": False, "measured": "finals"}})

@@ -230,7 +230,7 @@ class Candidate:
         genome = " ".join(f"{k}={v}" for k, v in self.genome.items())
         if not self.speedup or self.median_ns is None or self.baseline_ns is None:
             return f"{self.id}: {self.verdict}; {genome}"
-        told = self.unproven or "not faster than the baseline" if self.measured == "finals" and self.speedup <= 1 else "significant" if self.faster else "~ not significant" if self.measured == "finals" else "~ unproven: no finals"
+        told = self.unproven or ("not faster than the baseline" if self.measured == "finals" and self.speedup <= 1 else "significant" if self.faster else "~ not significant" if self.measured == "finals" else "~ unproven: no finals")
         return f"{self.id}: {_time(self.median_ns)} against {_time(self.baseline_ns)}: {self.speedup:.3f}x ({told}); {genome}"
 
     __repr__ = __str__
