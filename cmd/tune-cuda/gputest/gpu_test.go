@@ -558,8 +558,11 @@ func TestRequestsThatCannotBe(t *testing.T) {
 func TestControls(t *testing.T) {
 	c := opened(t, axpy(), nil)
 	for _, r := range []wire.ControlRequest{
-		{Kind: "zeros"}, {Kind: "constant"}, {Kind: "swap", Buffers: []string{"x", "y"}},
-		{Kind: "input", Buffers: []string{"y", "o"}}, {Kind: "left out", Last: []int64{odd, odd, 0}},
+		{Kind: "zeros"},
+		{Kind: "constant"},
+		{Kind: "swap", Buffers: []string{"x", "y"}},
+		{Kind: "input", Buffers: []string{"y", "o"}},
+		{Kind: "left out", Last: []int64{odd, odd, 0}},
 	} {
 		r.Shape, r.Seed = axpyShape(odd), 3
 		var a wire.ControlAnswer
