@@ -41,6 +41,9 @@ func TestCompilersAreJailedLong(t *testing.T) {
 			"include climbing": "#include \"" + climb + "\"\n",
 			"passwd":           "#include \"/etc/passwd\"\n",
 			"device":           "#include \"/dev/tty\"\n",
+			"macro":            "#define THE \"" + secret + "\"\n#include THE\n",
+			"of PTX":           "__device__ void f() { asm volatile(\".include \\\"" + secret + "\\\"\"); }\n__global__ void g() { f(); }\n",
+			"line":             "#line 1 \"" + secret + "\"\n#error x\n",
 		} {
 			out, err := c.compile(t.Context(), unit{source: source + kernel, arch: "sm_80"})
 			var no *labs.Refusal
