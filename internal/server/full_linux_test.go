@@ -69,6 +69,9 @@ func TestDiskFull(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
+	for f.service.writable() != nil { // whoever asks first whether it is ready, the campaigns go on
+		time.Sleep(time.Millisecond)
+	}
 	if c = f.until(one.ID, api.Finished); c.Evaluated != evaluations || c.Reason == noRoom {
 		t.Errorf("it ended with %d, %q", c.Evaluated, c.Reason)
 	}

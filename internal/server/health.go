@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -27,6 +28,10 @@ const (
 type probe struct {
 	pace time.Duration // probePace; tests shorten it
 
+	// waits says that something may wait for room. Whoever asks whether there is some may be the first to
+	// learn so, and lets nothing go on: watchRoom does.
+	waits atomic.Bool
+
 	mu   sync.Mutex
 	when time.Time
 	err  error
@@ -37,6 +42,7 @@ func (p *probe) failed(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.when, p.err = time.Now(), err
+	p.waits.Store(true)
 }
 
 // known is what is known without trying.
@@ -92,6 +98,9 @@ func (s *Service) writable() error {
 		if s.probe.err == nil {
 			s.probe.err = fits(s.store.Path()+".probe", probeRoom)
 		}
+		if s.probe.err != nil {
+			s.probe.waits.Store(true)
+		}
 	}
 	return s.probe.err
 }
@@ -117,9 +126,14 @@ func (s *Service) watchRoom() {
 		case <-s.ending.Done():
 			return
 		}
-		if s.probe.known() != nil && s.writable() == nil {
-			s.log.Info("there is room on the disk again: campaigns go on")
-			s.jobs.schedule()
+		if !s.probe.waits.Swap(false) {
+			continue
 		}
+		if s.writable() != nil {
+			s.probe.waits.Store(true)
+			continue
+		}
+		s.log.Info("there is room on the disk again: campaigns go on")
+		s.jobs.schedule()
 	}
 }
