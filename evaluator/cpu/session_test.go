@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
@@ -130,7 +131,8 @@ func TestFaults(t *testing.T) {
 }
 
 // Launches none of which takes too long take too long together, in each stage.
-func TestTogether(t *testing.T) {
+func TestTogetherLong(t *testing.T) {
+	longtest.Long(t, "it waits in each stage until launches are too long, and starts every sanitizer")
 	b := bareOf(t, sharedLab(t, "scale", asanName, tsanName, guardsName))
 	a := b.build("sleep", 1)
 	a.Allowed = 90 * time.Millisecond
