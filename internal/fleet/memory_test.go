@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -110,5 +111,17 @@ func TestRoster(t *testing.T) {
 	fail = nil
 	if err := next.Expel("w"); err != nil || len(kept) != 0 || next.Check("w", secret) == nil {
 		t.Errorf("after an expulsion %v is kept: %v", kept, err)
+	}
+	crowd := map[string]string{}
+	for i := range 4096 {
+		crowd[fmt.Sprint("w", i)] = "hash"
+	}
+	r = fleet.NewRoster(crowd, keep)
+	var refusal fleet.Refusal
+	if _, err := r.Admit("one-more"); !errors.As(err, &refusal) {
+		t.Errorf("more workers than a hub knows are admitted: %v", err)
+	}
+	if _, err := r.Admit("w7"); err != nil {
+		t.Errorf("a worker that is known is not admitted again: %v", err)
 	}
 }

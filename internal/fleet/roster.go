@@ -43,10 +43,17 @@ func NewRoster(hashes map[string]string, keep func(worker, hash string) error) *
 	return r
 }
 
-// Admit makes a secret for a worker. An older one is not valid any more.
+// Admit makes a secret for a worker. An older one is not valid any more. A new name beyond as many as a hub knows is
+// refused: else whoever may admit workers could fill memory and disk with names.
 func (r *Roster) Admit(worker string) (secret string, err error) {
 	if err := CheckWorker(worker); err != nil {
 		return "", err
+	}
+	r.mu.RLock()
+	known, n := r.hashes[worker] != "", len(r.hashes)
+	r.mu.RUnlock()
+	if !known && n >= mostHosts {
+		return "", Refusal(fmt.Sprintf("%d workers are admitted, and no more are taken: expel those that are gone", n))
 	}
 	secret = rand.Text()
 	return secret, r.set(worker, hashOf(secret))

@@ -194,6 +194,9 @@ func (s *Service) fleetRoutes() {
 			}
 		}
 		a, err := s.fleet.transport.Admit(in.Body.Name)
+		if full := fleet.Refusal(""); errors.As(err, &full) {
+			return nil, fail(http.StatusConflict, api.Conflict, err.Error())
+		}
 		return &body[evotune.FleetAccess]{a}, failed(err)
 	})
 	huma.Register(s.api, operation(http.MethodPost, "/v1/fleet/workers/{name}/drain", "drain-worker", api.Admin, "Have a worker take nothing more, or go on", 404, 409),
