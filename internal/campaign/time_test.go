@@ -216,7 +216,7 @@ func TestSleeperInFirstWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := timed{job: within(time.Minute), prepared: 10 * time.Second, log: &memory{}}
 		p := problem(t, 0)
-		s := &sleeper{pace: pace{Evaluator: p.Evaluator, one: 2 * time.Second, set: time.Second}, sleeps: time.Hour}
+		s := &sleeper{pace: pace{Evaluator: p.Evaluator, one: 2 * time.Second, set: time.Second}, log: c.log, sleeps: time.Hour}
 		p.Evaluator = s
 		run := func() (campaign.Finished, time.Duration) {
 			begun := time.Now()
@@ -236,33 +236,24 @@ func TestSleeperInFirstWindow(t *testing.T) {
 		}
 		s.sleeps = 0
 		c.job.Budget.Time = 3 * time.Minute
-		if f, _ := run(); f.Evaluated < campaign.DefaultWindow || f.Best == nil || s.first != 2 {
-			t.Errorf("resumed: %+v, the first was evaluated %d times", f, s.first)
+		if f, _ := run(); f.Evaluated < campaign.DefaultWindow || f.Best == nil || s.first.Load() != 2 {
+			t.Errorf("resumed: %+v, the first was evaluated %d times", f, s.first.Load())
 		}
 	})
 }
 
-// A sleeper sleeps in the evaluation of the first candidate.
+// A sleeper sleeps in the evaluation of the candidate that was asked for first.
 type sleeper struct {
 	pace
+	log    *memory
 	sleeps time.Duration
-
-	mu    sync.Mutex
-	slept string // the first candidate
-	first int    // how often it was evaluated
+	first  atomic.Int64 // how often that one was evaluated
 }
 
 func (s *sleeper) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (evaluator.Result, error) {
-	s.mu.Lock()
-	if s.slept == "" {
-		s.slept = g.String()
-	}
-	first := s.slept == g.String()
+	first := s.log.path()[store.KindAsked][0].Asked.Genome == g.String()
 	if first {
-		s.first++
-	}
-	s.mu.Unlock()
-	if first {
+		s.first.Add(1)
 		select {
 		case <-time.After(s.sleeps):
 		case <-ctx.Done():
