@@ -41,8 +41,15 @@ func (c *Campaign) limit() float64 {
 	return max(leastApart, 3*1.4826*sorted[len(sorted)/2])
 }
 
-// pair remembers by how much two measurements of one thing differ. The caller holds the lock.
-func (c *Campaign) pair(d float64) {
+// pair remembers by how much two results of one candidate differ, if both are times. The caller holds the lock.
+func (c *Campaign) pair(a, b evaluator.Result) {
+	if a.Verdict == evaluator.Correct && b.Verdict == evaluator.Correct {
+		c.differed(math.Log(b.Fitness / a.Fitness))
+	}
+}
+
+// differed remembers by how much two measurements of one thing differ. The caller holds the lock.
+func (c *Campaign) differed(d float64) {
 	if c.apart = append(c.apart, math.Abs(d)); len(c.apart) > mostPairs {
 		c.apart = slices.Delete(c.apart, 0, 1)
 	}
@@ -85,14 +92,19 @@ func (c *Campaign) again(t *item, x *host, r evaluator.Result) {
 		c.differ(t, t.by, x, *t.first, r)
 		return
 	}
-	// The third tells who of the two is alone with what it found.
-	odd, other := t.by, t.secondBy
+	// The third tells who of the two is alone with what it found. What lies between that one and the others is no noise,
+	// unless nobody agrees with anybody.
+	odd, other, like := t.by, t.secondBy, t.second
 	if c.agree(*t.first, r) {
-		odd, other = other, odd
+		odd, other, like = other, odd, t.first
 	} else if !c.agree(*t.second, r) {
+		c.pair(*t.first, *t.second)
+		c.pair(*t.first, r)
+		c.pair(*t.second, r)
 		c.hub.o.Logger.Warn("three hosts disagree on a candidate", "campaign", c.id, "candidate", t.candidate, "hosts", fmt.Sprint(t.by.Name, ", ", t.secondBy.Name, ", ", x.Name))
 		return
 	}
+	c.pair(*like, r)
 	c.note(t, "", EndDisagree, record.Attempt{Host: odd.Name, Session: odd.session, Detail: fmt.Sprintf("%s and %s agree, and it does not", other.Name, x.Name)})
 	odd.stats.Disagreed++
 	other.doubt = 0
@@ -104,11 +116,8 @@ func (c *Campaign) again(t *item, x *host, r evaluator.Result) {
 // differ compares what two hosts found of a candidate; a third decides if they disagree. The caller
 // holds the lock.
 func (c *Campaign) differ(t *item, a, b *host, first, second evaluator.Result) {
-	agreed := c.agree(first, second)
-	if first.Verdict == evaluator.Correct && second.Verdict == evaluator.Correct {
-		c.pair(math.Log(second.Fitness / first.Fitness))
-	}
-	if agreed {
+	if c.agree(first, second) {
+		c.pair(first, second)
 		a.doubt, b.doubt = 0, 0
 		return
 	}
@@ -171,11 +180,11 @@ func (c *Campaign) checked(x *host, r evaluator.Result) {
 	off := 0.
 	if len(own) > 0 {
 		off = value - median(own)
-		c.pair(off)
+		c.differed(off)
 	}
 	if len(others) > 0 { // the nearest one: another may be the one that is wrong
 		nearest := slices.MinFunc(others, func(a, b float64) int { return cmp.Compare(math.Abs(value-a), math.Abs(value-b)) })
-		c.pair(value - nearest)
+		c.differed(value - nearest)
 	}
 	limit, apart := c.limit(), 0
 	for _, v := range others {
