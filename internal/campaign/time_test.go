@@ -251,7 +251,9 @@ type sleeper struct {
 }
 
 func (s *sleeper) Evaluate(ctx context.Context, g genome.Genome, incumbent float64) (evaluator.Result, error) {
+	s.log.mu.Lock()
 	first := s.log.path()[store.KindAsked][0].Asked.Genome == g.String()
+	s.log.mu.Unlock()
 	if first {
 		s.first.Add(1)
 		select {
