@@ -218,6 +218,9 @@ type Observation struct {
 	// says what is wrong with one of these launches.
 	Edges []string
 	Wrong string
+	// Contents names inputs of which all timed launches had a few contents, and says how many; "" if
+	// each launch had its own.
+	Contents string
 	// AgainstBaseline says that the outputs were compared with the baseline's answer,
 	// which has an error of its own, and not with the reference.
 	AgainstBaseline bool

@@ -97,7 +97,7 @@ func (o *Observation) merge(p Observation) {
 		}
 	}
 	for _, field := range []struct{ to, from *string }{
-		{&o.Guard, &p.Guard}, {&o.InputChanged, &p.InputChanged}, {&o.Different, &p.Different}, {&o.Wrong, &p.Wrong},
+		{&o.Guard, &p.Guard}, {&o.InputChanged, &p.InputChanged}, {&o.Different, &p.Different}, {&o.Wrong, &p.Wrong}, {&o.Contents, &p.Contents},
 	} {
 		if *field.to == "" {
 			*field.to = *field.from
@@ -819,6 +819,9 @@ func (j *judge) judgeTally(t *tally, stopped string, floor float64, again bool) 
 	detail := fmt.Sprintf("%d sets of inputs", t.sets)
 	if list := t.after.Edges; len(list) > 0 {
 		detail += ", and the edge cases " + strings.Join(list, ", ") + " among timed launches"
+	}
+	if t.after.Contents != "" {
+		detail += ", timed with " + t.after.Contents
 	}
 	note(Evidence{Check: "outputs after timing " + shape, Outcome: Passed, Value: finite(w.Error), Limit: limits[w.Name], Detail: detail})
 	var open []float64

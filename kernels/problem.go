@@ -209,6 +209,10 @@ func (d Data) Made() bool {
 	return d.Distribution == Python || d.hasEnds()
 }
 
+// Keyed says that a key and a place decide an element, so that each launch can have contents of its
+// own at little cost.
+func (d Data) Keyed() bool { return d.Distribution == Permutation || d.Distribution == Between }
+
 // hasEnds says that the elements are integers up to Ends, which depend on the shape.
 func (d Data) hasEnds() bool {
 	return d.Distribution == Permutation || d.Distribution == Between || d.Distribution == Offsets
@@ -667,11 +671,7 @@ func (p *Problem) Made(b Buffer, s Shape, seed uint64) ([]float64, error) {
 
 // DataAt returns a buffer's Data with numbers for Ends, evaluated at a shape.
 func (p *Problem) DataAt(b Buffer, s Shape) (Data, error) {
-	n, err := p.Elements(b, s)
-	if err != nil {
-		return Data{}, err
-	}
-	ends, err := b.endsAt(s, n)
+	ends, err := p.EndsAt(b, s)
 	if err != nil {
 		return Data{}, err
 	}
@@ -680,6 +680,15 @@ func (p *Problem) DataAt(b Buffer, s Shape) (Data, error) {
 		out.Ends[i] = strconv.FormatInt(x, 10)
 	}
 	return out, nil
+}
+
+// EndsAt gives the numbers of Data.Ends of a buffer at a shape.
+func (p *Problem) EndsAt(b Buffer, s Shape) ([]int64, error) {
+	n, err := p.Elements(b, s)
+	if err != nil {
+		return nil, err
+	}
+	return b.endsAt(s, n)
 }
 
 // endsAt evaluates the ends of n elements at a shape.

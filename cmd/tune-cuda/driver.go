@@ -192,64 +192,118 @@ struct sample {
 	const char *call;
 };
 
-// A refresh makes the contents of buffers anew, by a kernel whose parameters'
-// values have two words for the secret. A second kernel, if there is one, then
-// goes through other memory until the cache holds nothing of them.
+// A refresh makes the contents of buffers anew. The first kernel has the secret of a pass, two
+// words among its parameters' values, the second makes the contents of all sets, and the third,
+// if there is one, then goes through other memory until the cache holds nothing of them.
 struct refresh {
-	CUfunction kernel, sweep;
-	const unsigned *d, *sweep_d;
-	void **params, **sweep_params;
+	CUfunction begin, kernel, sweep;
+	const unsigned *begin_d, *d, *sweep_d;
+	void **begin_params, **params, **sweep_params;
 	uint64_t *secret;
-	float usual; // what both take, in milliseconds
 };
 
 #define TRY(x, name) do { CUresult r_ = (x); if (r_ != CUDA_SUCCESS) { out->call = name; return r_; } } while (0)
 
-static CUresult refresh_once(const struct refresh *f, const uint64_t *secret, CUstream s, struct sample *out)
+static CUresult begin_once(const struct refresh *f, const uint64_t *secret, CUstream s, struct sample *out)
 {
 	f->secret[0] = secret[0];
 	f->secret[1] = secret[1];
+	TRY(launch(f->begin, f->begin_d, 0, s, f->begin_params), "cuLaunchKernel");
+	return CUDA_SUCCESS;
+}
+
+static CUresult refresh_once(const struct refresh *f, const uint64_t *secret, CUstream s, struct sample *out)
+{
+	CUresult r = begin_once(f, secret, s, out);
+	if (r != CUDA_SUCCESS)
+		return r;
 	TRY(launch(f->kernel, f->d, 0, s, f->params), "cuLaunchKernel");
 	if (f->sweep)
 		TRY(launch(f->sweep, f->sweep_d, 0, s, f->sweep_params), "cuLaunchKernel");
 	return CUDA_SUCCESS;
 }
 
-// Passes are one crossing from Go to C: before each launch of the graph contents
-// are made anew, with a secret of its own. All is put into the stream at once, so
-// that launches follow one another without waiting for the host. The clock on the
-// wall runs until the whole device is done; what the device needed to make
-// contents is taken off, but of each time no more than half above the usual, so
-// that no work can hide there. Events: one before all, two for each pass.
-static CUresult sample_passes(CUgraphExec g, CUstream s, const CUevent *events, int passes, const uint64_t *secrets,
-                              const struct refresh *f, struct sample *out)
+// Passes are one crossing from Go to C, each with a secret of its own, which the device gets when
+// the pass before is over: nobody finds it earlier. What belongs to a pass is put into the stream at
+// once, so that launches follow one another without waiting for the host. The clock on the wall runs
+// until the whole device is done; what the device needed to make contents, and what the host needed
+// between two passes, is taken off, but of each time no more than half above the usual, so that no
+// work can hide there.
+//
+// Without alone, contents of all sets are made before each launch of the graph. With it, the
+// graph makes them itself, between its launches, and alone does the same without launches: the
+// difference of the two is the time of the launches. In one of so many passes, of which first is the
+// first of these, alone goes before the graph, with another secret, and again gets its time.
+enum { PASS_EVENTS = 4 };
+
+struct usual {
+	float alone, begin; // milliseconds: of alone or of a refresh, and of the beginning of a pass
+};
+
+// Milliseconds from the end of a pass until the device has the next, at most.
+static const float turn_round = .03f;
+
+static CUresult sample_passes(CUgraphExec g, CUgraphExec alone, int first, int every, struct usual usual, CUstream s, const CUevent *events, int passes,
+                              const uint64_t *secrets, const struct refresh *f, float *again, struct sample *out)
 {
 	double making = 0;
 	TRY(cuCtxSynchronize(), "cuCtxSynchronize");
-	TRY(reset_persisting(), "cuCtxResetPersistingL2Cache");
+	out->ms = out->least = 0;
 	uint64_t before = waited(), t = now();
 	TRY(cuEventRecord(events[0], s), "cuEventRecord");
 	for (int i = 0; i < passes; i++) {
-		CUresult r = refresh_once(f, secrets + 2 * i, s, out);
+		const CUevent *e = events + PASS_EVENTS * i;
+		const uint64_t other[2] = {~secrets[2 * i], secrets[2 * i + 1]};
+		CUresult r;
+		if (i > 0)
+			TRY(cuEventSynchronize(e[0]), "cuEventSynchronize");
+		if (alone && i >= first && (i - first) % every == 0) {
+			if ((r = begin_once(f, other, s, out)) != CUDA_SUCCESS)
+				return r;
+			TRY(cuEventRecord(e[1], s), "cuEventRecord");
+			TRY(cuGraphLaunch(alone, s), "cuGraphLaunch");
+			TRY(cuEventRecord(e[2], s), "cuEventRecord");
+		}
+		r = alone ? begin_once(f, secrets + 2 * i, s, out) : refresh_once(f, secrets + 2 * i, s, out);
 		if (r != CUDA_SUCCESS)
 			return r;
-		TRY(cuEventRecord(events[2 * i + 1], s), "cuEventRecord");
+		TRY(cuEventRecord(e[3], s), "cuEventRecord");
 		TRY(cuGraphLaunch(g, s), "cuGraphLaunch");
-		TRY(cuEventRecord(events[2 * i + 2], s), "cuEventRecord");
+		TRY(cuEventRecord(e[4], s), "cuEventRecord");
 	}
 	TRY(cuCtxSynchronize(), "cuCtxSynchronize");
 	out->wall = now() - t;
 	out->waited = waited() - before;
 	for (int i = 0; i < passes; i++) {
-		float made, ms, most = 1.5f * f->usual;
-		TRY(cuEventElapsedTime(&made, events[2 * i], events[2 * i + 1]), "cuEventElapsedTime");
-		TRY(cuEventElapsedTime(&ms, events[2 * i + 1], events[2 * i + 2]), "cuEventElapsedTime");
+		const CUevent *e = events + PASS_EVENTS * i;
+		const int with = alone && i >= first && (i - first) % every == 0;
+		float made, ms, most = 1.5f * ((alone ? usual.begin : usual.alone) + (with ? usual.alone + usual.begin : 0)) + turn_round;
+		TRY(cuEventElapsedTime(&made, e[0], e[3]), "cuEventElapsedTime");
+		TRY(cuEventElapsedTime(&ms, e[3], e[4]), "cuEventElapsedTime");
+		if (with)
+			TRY(cuEventElapsedTime(again++, e[1], e[2]), "cuEventElapsedTime");
 		making += made < most ? made : most;
 		out->ms += ms;
 		if (i == 0 || ms < out->least)
 			out->least = ms;
 	}
-	out->wall -= (uint64_t)(making * 1e6);
+	out->wall = making * 1e6 < out->wall ? out->wall - (uint64_t)(making * 1e6) : 0;
+	return CUDA_SUCCESS;
+}
+
+// sample_alone times the beginning of a pass, and the graph that makes contents alone.
+static CUresult sample_alone(CUgraphExec alone, CUstream s, const CUevent *events, const uint64_t *secret, const struct refresh *f, struct usual *took, struct sample *out)
+{
+	CUresult r;
+	TRY(cuEventRecord(events[0], s), "cuEventRecord");
+	if ((r = begin_once(f, secret, s, out)) != CUDA_SUCCESS)
+		return r;
+	TRY(cuEventRecord(events[1], s), "cuEventRecord");
+	TRY(cuGraphLaunch(alone, s), "cuGraphLaunch");
+	TRY(cuEventRecord(events[2], s), "cuEventRecord");
+	TRY(cuCtxSynchronize(), "cuCtxSynchronize");
+	TRY(cuEventElapsedTime(&took->begin, events[0], events[1]), "cuEventElapsedTime");
+	TRY(cuEventElapsedTime(&took->alone, events[1], events[2]), "cuEventElapsedTime");
 	return CUDA_SUCCESS;
 }
 
@@ -485,7 +539,10 @@ func allowShared(f cu.Function, bytes uint32) error {
 }
 
 // A graph is a chain of launches, ready to run.
-type graph struct{ exec C.CUgraphExec }
+type graph struct {
+	exec  C.CUgraphExec
+	order []int // of the sets that it goes through, of those that make contents
+}
 
 // capture makes a graph of what enqueue puts into the stream.
 func capture(s cu.Stream, enqueue func() error) (graph, error) {
@@ -521,24 +578,27 @@ type ran struct{ event, least, wall, waited float64 }
 
 // A refresher makes the contents of buffers anew before each pass.
 type refresher struct {
-	kernel, sweep   cu.Function // sweep is none where the cache is left alone
-	d               [6]uint32
-	args, sweepArgs pack
-	word            int     // of args, where the secret of two words is
-	usual           float64 // nanoseconds
+	begin, kernel, sweep       cu.Function // sweep is none where the cache is left alone
+	d                          [6]uint32
+	beginArgs, args, sweepArgs pack
+	usual                      float64 // nanoseconds
 }
+
+// word is where the secret of two words is among the values of begin.
+const word = 1
 
 // withC gives the refresher as C has it.
 func (f *refresher) withC(do func(*C.struct_refresh)) {
 	const size = unsafe.Sizeof(C.struct_refresh{})
-	c := (*C.struct_refresh)(C.calloc(1, C.size_t(size+2*unsafe.Sizeof(f.d))))
+	c := (*C.struct_refresh)(C.calloc(1, C.size_t(size+3*unsafe.Sizeof(f.d))))
 	defer C.free(unsafe.Pointer(c))
-	d := (*[2][6]uint32)(unsafe.Add(unsafe.Pointer(c), size))
-	d[0], d[1] = f.d, [6]uint32{maxBlocks, 1, 1, threads, 1, 1}
+	d := (*[3][6]uint32)(unsafe.Add(unsafe.Pointer(c), size))
+	d[0], d[1], d[2] = f.d, sweepBlocks, [6]uint32{1, 1, 1, threads, 1, 1}
+	c.begin, c.begin_d = handle(f.begin), (*C.uint)(unsafe.Pointer(&d[2]))
+	c.begin_params = (*unsafe.Pointer)(f.beginArgs.params())
+	c.secret = (*C.uint64_t)(unsafe.Add(f.beginArgs.at, 8*word))
 	c.kernel, c.d = handle(f.kernel), (*C.uint)(unsafe.Pointer(&d[0]))
 	c.params = (*unsafe.Pointer)(f.args.params())
-	c.secret = (*C.uint64_t)(unsafe.Add(f.args.at, 8*f.word))
-	c.usual = C.float(f.usual / 1e6)
 	if f.sweepArgs.at != nil {
 		c.sweep, c.sweep_d = handle(f.sweep), (*C.uint)(unsafe.Pointer(&d[1]))
 		c.sweep_params = (*unsafe.Pointer)(f.sweepArgs.params())
@@ -546,26 +606,65 @@ func (f *refresher) withC(do func(*C.struct_refresh)) {
 	do(c)
 }
 
+// sweepBlocks is the launch of a sweep.
+var sweepBlocks = [6]uint32{maxBlocks, 1, 1, threads, 1, 1}
+
 func (f *refresher) free() {
+	f.beginArgs.free()
 	f.args.free()
 	f.sweepArgs.free()
 }
 
-// run makes passes, each with a secret of two words: contents anew, then the graph.
-func (g graph) run(s cu.Stream, events []cu.Event, secrets []uint64, f *refresher) (ran, error) {
-	var out C.struct_sample
-	var r C.CUresult
-	f.withC(func(c *C.struct_refresh) {
-		r = C.sample_passes(g.exec, streamHandle(s), (*C.CUevent)(unsafe.Pointer(&events[0])), C.int(len(secrets)/2),
-			(*C.uint64_t)(unsafe.Pointer(&secrets[0])), c, &out)
-	})
-	if r != C.CUDA_SUCCESS {
-		return ran{}, newDriverError(C.GoString(out.call), int(r))
-	}
-	return ran{float64(out.ms) * 1e6, float64(out.least) * 1e6, float64(out.wall), float64(out.waited)}, nil
+// A making is the graph that makes contents as a chain of launches does, without the launches.
+type making struct {
+	graph
+	usual, begin float64   // what it takes, and what the beginning of a pass takes, in nanoseconds
+	took         []float64 // the last times in a race
 }
 
-// alone makes contents once, waits, and gives the nanoseconds that it took.
+// run makes passes, each with a secret of two words: contents anew, then the graph; or, with
+// a making, the graph, which makes them itself, and the making in one of every so many passes, from a first
+// on. It gives the times that the making took.
+func (g graph) run(s cu.Stream, events []cu.Event, secrets []uint64, f *refresher, m *making, first, every int) (ran, []float64, error) {
+	var out C.struct_sample
+	var r C.CUresult
+	passes := len(secrets) / 2
+	again := make([]C.float, passes)
+	usual := C.struct_usual{alone: C.float(f.usual / 1e6)}
+	var alone C.CUgraphExec
+	if m != nil {
+		usual = C.struct_usual{alone: C.float(m.usual / 1e6), begin: C.float(m.begin / 1e6)}
+		alone = m.exec
+	}
+	f.withC(func(c *C.struct_refresh) {
+		r = C.sample_passes(g.exec, alone, C.int(first), C.int(every), usual, streamHandle(s), (*C.CUevent)(unsafe.Pointer(&events[0])), C.int(passes),
+			(*C.uint64_t)(unsafe.Pointer(&secrets[0])), c, &again[0], &out)
+	})
+	if r != C.CUDA_SUCCESS {
+		return ran{}, nil, newDriverError(C.GoString(out.call), int(r))
+	}
+	var made []float64
+	for i := first; m != nil && i < passes; i += every {
+		made = append(made, float64(again[len(made)])*1e6)
+	}
+	return ran{float64(out.ms) * 1e6, float64(out.least) * 1e6, float64(out.wall), float64(out.waited)}, made, nil
+}
+
+// measure runs the making by itself.
+func (m *making) measure(s cu.Stream, events []cu.Event, secret []uint64, f *refresher) (usual, begin float64, err error) {
+	var out C.struct_sample
+	var took C.struct_usual
+	var r C.CUresult
+	f.withC(func(c *C.struct_refresh) {
+		r = C.sample_alone(m.exec, streamHandle(s), (*C.CUevent)(unsafe.Pointer(&events[0])), (*C.uint64_t)(unsafe.Pointer(&secret[0])), c, &took, &out)
+	})
+	if r != C.CUDA_SUCCESS {
+		return 0, 0, newDriverError(C.GoString(out.call), int(r))
+	}
+	return float64(took.alone) * 1e6, float64(took.begin) * 1e6, nil
+}
+
+// alone makes contents of all sets once, waits, and gives the nanoseconds that it took.
 func (f *refresher) alone(s cu.Stream, events []cu.Event, secret []uint64) (float64, error) {
 	var out C.struct_sample
 	var r C.CUresult

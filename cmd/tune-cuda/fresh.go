@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"unsafe"
@@ -16,22 +17,29 @@ import (
 )
 
 // A rotation is the memory that timed launches go through: sets of buffers whose
-// contents are made anew before every pass, out of pools that are made anew
-// before every reading. No contents come twice, so what a candidate keeps of
-// one launch is of no use in another.
+// contents are made anew right before each launch, under a key that nobody can know
+// before the launch before has given its answer (harness.cu says how). No contents come
+// twice, so what a candidate keeps of one launch is of no use in another.
 type rotation struct {
 	sets []*set
 	// spare is where the baseline computes, after a candidate has run, what it
 	// should have left in a set.
 	spare  *set
-	pools  []cu.DevicePtr // by buffer; 0 for those that are poisoned, and contents for those from a file
+	pools  []cu.DevicePtr // by buffer: contents of those from a file; 0 for others
 	spans  cu.DevicePtr   // a span for each buffer of all sets, then of the spare one
 	list   []span         // what spans holds, if no candidate has changed it
+	keys   cu.DevicePtr   // the harness's chain
+	key    string         // under which it is kept
 	guards *guards        // of all of these
 }
 
-// poolBytes is the size of a pool: the harness's VECTORS of 16 bytes.
-const poolBytes = 16 << 14
+// The harness's chain: its size, where the order of the sets is in it, and how many blocks may
+// make a digest.
+const (
+	chainOrder  = 8 * (2 + maxSets)
+	chainBytes  = chainOrder + 2*4*maxSets + 16*maxSets*digestParts
+	digestParts = 512
+)
 
 // contentsBytes is where one content of a buffer from a file ends in its pool, and the next
 // begins: a multiple of 16, behind a rest.
@@ -39,17 +47,20 @@ func contentsBytes(bytes int64) int64 { return (bytes/16 + 1) * 16 }
 
 // The bits of a span's kept.
 const (
-	spanKept = 1 << iota
-	spanMade // the pool has whole contents
+	spanKept   = 1 << iota
+	spanMade   // it gets one of some whole contents
+	spanFilled // it gets random elements
 )
 
 // A span is as in the harness.
 type span struct {
-	at      cu.DevicePtr
-	bytes   int64
-	pool    cu.DevicePtr
-	pattern uint64
-	kept    uint64
+	at                  cu.DevicePtr
+	bytes               int64
+	made                cu.DevicePtr
+	pattern             uint64
+	kept                uint64
+	dtype, distribution uint64
+	a, b                float64
 }
 
 // rotation gives memory for so many sets, and the spare one.
@@ -65,9 +76,10 @@ func (p *problem) rotation(s wire.Shape, count int) (*rotation, error) {
 		blocks = append(blocks, w.blocks...)
 	}
 	// The tables are full of the addresses of the sets, and so is their key.
-	kept, err := keeping(p, fmt.Sprint("rotation ", blocks), int64(len(p.buffers))*poolBytes, func() (*rotation, func(), error) {
-		q := &rotation{}
-		return q, q.free, q.allocate(p.buffers, blocks)
+	key := fmt.Sprint("rotation ", blocks, s.Keyed)
+	kept, err := keeping(p, key, chainBytes, func() (*rotation, func(), error) {
+		q := &rotation{key: key}
+		return q, q.free, q.allocate(p.buffers, s, blocks)
 	})
 	if err != nil {
 		return nil, err
@@ -78,29 +90,38 @@ func (p *problem) rotation(s wire.Shape, count int) (*rotation, error) {
 }
 
 // allocate makes pools and tables.
-func (q *rotation) allocate(buffers []buffer, blocks []block) (err error) {
+func (q *rotation) allocate(buffers []buffer, shape wire.Shape, blocks []block) (err error) {
 	q.pools = make([]cu.DevicePtr, len(buffers))
 	for i, b := range buffers {
-		if b.input() {
-			bytes := int64(poolBytes)
-			if b.made() {
-				bytes = wire.MadeContents * contentsBytes(blocks[i].bytes)
-			}
-			if q.pools[i], err = alloc(bytes); err != nil {
+		if _, keyed := keyedAt(shape, i); b.made() && !keyed {
+			if q.pools[i], err = alloc(wire.MadeContents * contentsBytes(blocks[i].bytes)); err != nil {
 				return err
 			}
 		}
 	}
 	for i, m := range blocks {
 		b := buffers[i%len(buffers)]
-		kept := uint64(0)
+		s := span{at: m.at, bytes: m.bytes, made: q.pools[i%len(buffers)], pattern: b.poison(), dtype: uint64(b.dtype), distribution: uint64(b.distribution), a: b.A, b: b.B}
 		if b.Role == "in" {
-			kept |= spanKept
+			s.kept |= spanKept
 		}
-		if b.made() {
-			kept |= spanMade
+		k, keyed := keyedAt(shape, i%len(buffers))
+		switch {
+		case keyed:
+			s.kept |= spanFilled
+			s.distribution, s.a, s.b = uint64(slices.Index(distributions, "integers")), float64(k.A), float64(k.B)
+			if k.Distribution == "permutation" {
+				s.distribution, s.a, s.b = uint64(permutation), float64(k.B), float64(max(bits.Len64(uint64(k.B-1))+1, 2)/2)
+			}
+		case b.made():
+			s.kept |= spanMade
+		case b.input():
+			s.kept |= spanFilled
 		}
-		q.list = append(q.list, span{m.at, m.bytes, q.pools[i%len(buffers)], b.poison(), kept})
+		q.list = append(q.list, s)
+	}
+	if q.keys, err = alloc(chainBytes); err != nil {
+		return err
 	}
 	if q.spans, err = alloc(int64(len(q.list)) * int64(unsafe.Sizeof(span{}))); err != nil {
 		return err
@@ -113,6 +134,7 @@ func (q *rotation) allocate(buffers []buffer, blocks []block) (err error) {
 func (q *rotation) free() {
 	releaseAll(q.pools)
 	release(q.spans)
+	release(q.keys)
 	q.guards.free()
 }
 
@@ -136,30 +158,19 @@ func (q *race) turnOf() uint64 {
 	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "%s\nround %d", q.r.Pool, q.round)))).Uint64()
 }
 
-// newPools makes the elements anew of which contents are made.
-func (q *race) newPools(from *rand.Rand) error {
-	q.poolSeed = from.Uint64()
-	return q.samePools()
-}
-
-// samePools puts back what contents are made of, which a candidate may have found
-// in memory and changed.
-func (q *race) samePools() error {
+// restore puts back the tables from which contents are made, which a candidate may have
+// found in memory and changed.
+func (q *race) restore() error {
 	if err := upload(q.spans, q.list); err != nil {
 		return err
 	}
 	for i, b := range q.buffers {
 		for k := range q.made {
-			if b.made() {
+			if q.pools[i] != 0 {
 				at := q.pools[i] + cu.DevicePtr(int64(k)*contentsBytes(q.spare.blocks[i].bytes))
 				if err := q.store(at, q.made[k][i], b); err != nil {
 					return err
 				}
-			}
-		}
-		if q.pools[i] != 0 && !b.made() {
-			if err := q.harness.fill(q.pools[i], poolBytes/b.size(), b, q.poolSeed, i); err != nil {
-				return err
 			}
 		}
 	}
@@ -175,51 +186,170 @@ func secrets(from *rand.Rand, passes int) []uint64 {
 	return s
 }
 
+// ahead is for how many cycles begin waits, while the host puts the next graph into the stream:
+// some 5 us.
+const ahead = 10_000
+
 // refresher makes the contents of all sets anew before each pass, those that a
 // long launch does not go through, too: so every contender finds the cache alike.
 func (q *race) refresher() *refresher {
-	widest := int64(0)
-	for _, m := range q.spare.blocks {
-		widest = max(widest, m.bytes)
-	}
 	f := &refresher{
-		kernel: q.harness.kernels["refresh"],
-		d:      [6]uint32{uint32(blocksFor(widest / 16)), uint32(len(q.sets) * len(q.buffers)), 1, threads, 1, 1},
-		args:   newPack(uint64(q.spans), 0, 0, 0), word: 2,
+		begin: q.harness.kernels["begin"], beginArgs: newPack(uint64(q.keys), 0, 0, ahead),
+		kernel: q.harness.kernels["refresh"], d: q.rows(len(q.sets)),
+		args: newPack(uint64(q.spans), uint64(len(q.buffers)), 0, uint64(q.keys)),
 	}
 	if q.sweep != 0 {
-		f.sweep = q.harness.kernels["sweep"]
-		dirty := planDirty(q.bytes(q.r.Shape, buffer.output), q.bytes(q.r.Shape, every))
-		f.sweepArgs = newPack(uint64(q.sweep), uint64(2*q.info.L2Bytes/16), uint64(dirty), uint64(q.harness.report))
+		f.sweep, f.sweepArgs = q.harness.kernels["sweep"], newPack(q.sweepValues()...)
 	}
 	return f
 }
 
-// renew gives the spare set, the last of the table, the contents of set k in the
-// last pass.
-func (q *race) renew(k int) error {
-	n := len(q.buffers)
-	at := q.spans + cu.DevicePtr(len(q.sets)*n*int(unsafe.Sizeof(span{})))
-	args := newPack(uint64(at), uint64(k*n), q.contents[0], q.contents[1])
+// sweepValues are the arguments of a sweep.
+func (q *race) sweepValues() []uint64 {
+	dirty := planDirty(q.bytes(q.r.Shape, buffer.output), q.bytes(q.r.Shape, every))
+	return []uint64{uint64(q.sweep), uint64(2 * q.info.L2Bytes / 16), uint64(dirty), uint64(q.harness.report)}
+}
+
+// rows is the launch of a harness's kernel that goes through so many sets, with a row of
+// blocks for each buffer. To make an element takes far longer than to write it, so that
+// every thread has one vector, up to as many threads as fill any device.
+func (q *race) rows(sets int) [6]uint32 {
+	widest := int64(0)
+	for _, m := range q.spare.blocks {
+		widest = max(widest, m.bytes)
+	}
+	return [6]uint32{uint32(min(widest/16/threads+1, 4*maxBlocks)), uint32(sets * len(q.buffers)), 1, threads, 1, 1}
+}
+
+// enqueue puts a kernel of the harness into the stream.
+func (h *harness) enqueue(name string, d [6]uint32, values ...uint64) error {
+	args := newPack(values...)
 	defer args.free()
-	d := q.fresh.d
-	d[1] = uint32(n)
-	if err := launchKernel(q.fresh.kernel, d, 0, q.stream, args); err != nil {
-		return fmt.Errorf("harness: refresh: %w", err)
+	if err := launchKernel(h.kernels[name], d, 0, h.stream, args); err != nil {
+		return fmt.Errorf("harness: %s: %w", name, err)
 	}
 	return nil
 }
 
+// begin gives all sets the keys that follow from a secret alone.
+func (q *race) begin(secret [2]uint64) error {
+	return q.harness.enqueue("begin", [6]uint32{1, 1, 1, threads, 1, 1}, uint64(q.keys), secret[0], secret[1], 0)
+}
+
+// digest makes the key of a set from what is in the outputs of another; of a whole order at once
+// if rows is more than one.
+func (q *race) digest(from, to, rows int) error {
+	most := int64(0)
+	for i, b := range q.buffers {
+		if b.output() {
+			most = max(most, q.spare.blocks[i].bytes)
+		}
+	}
+	d := [6]uint32{uint32(min(most/16/(2*threads)+1, digestParts)), uint32(rows), 1, threads, 1, 1}
+	return q.harness.enqueue("digest", d, uint64(q.spans), uint64(len(q.buffers)), uint64(from), uint64(to), uint64(q.keys))
+}
+
+// make gives the set in a row of the table the contents of the key of set k.
+func (q *race) make(row, k int) error {
+	n := len(q.buffers)
+	at := q.spans + cu.DevicePtr(row*n*int(unsafe.Sizeof(span{})))
+	return q.harness.enqueue("refresh", q.rows(1), uint64(at), uint64(n), uint64(k), uint64(q.keys))
+}
+
+// renew gives the spare set, the last of the table, the contents of set k.
+func (q *race) renew(k int) error { return q.make(len(q.sets), k) }
+
+// chain makes a graph that goes through sets in an order: it makes contents, and launches.
+// Where the cache is swept, it is so before contents are made, too: whatever the launch has
+// left there, the digest finds its outputs in memory, as without launches.
+func (q *race) chain(order []int, launch func(k int) error) (graph, error) {
+	sweep := func() error {
+		if q.sweep == 0 {
+			return nil
+		}
+		return q.harness.enqueue("sweep", sweepBlocks, q.sweepValues()...)
+	}
+	g, err := capture(q.stream, func() error {
+		for i, k := range order {
+			if i > 0 {
+				if err := sweep(); err != nil {
+					return err
+				}
+				if err := q.digest(order[i-1], k, 1); err != nil {
+					return err
+				}
+			}
+			if err := q.make(k, k); err != nil {
+				return err
+			}
+			if err := sweep(); err != nil {
+				return err
+			}
+			if err := launch(k); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	g.order = order
+	return g, err
+}
+
+// making gives the graph of a chain of so many sets without launches. It is kept for later races.
+func (q *race) making(n int) (*making, error) {
+	if m := q.makings[n]; m != nil {
+		return m, nil
+	}
+	kept, err := keeping(q.problem, fmt.Sprint("making ", n, q.sweep, q.rotation.key), 0, func() (*making, func(), error) {
+		g, err := q.chain(q.dice.Perm(n), func(int) error { return nil })
+		m := &making{graph: g, usual: math.Inf(1)}
+		m.begin = m.usual
+		for range 3 { // the first takes the graph to the device
+			if err == nil {
+				var usual, begin float64
+				usual, begin, err = m.measure(q.stream, q.events, secrets(q.dice, 1), q.fresh)
+				m.usual, m.begin = min(m.usual, usual), min(m.begin, begin)
+			}
+		}
+		return m, g.free, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := *kept
+	q.makings[n] = &m
+	return &m, nil
+}
+
+// aloneLast is how many of the last times decide what making contents takes.
+const aloneLast = 9
+
 // passes goes through the contender's sets so often, each time with new contents,
 // of which the last are still there afterwards. Those that are made as a whole are the
-// round's.
+// round's. What making contents takes is taken off: where it is long beside the launches, that of
+// the same passes, else the median of the last times in this race, whoever ran between.
 func (q *race) passes(r *runner, from *rand.Rand, n int) (ran, error) {
 	s := secrets(from, n)
 	for i := range n {
 		s[2*i+1] = q.turn
 	}
-	took, err := r.graph.run(q.stream, q.events, s, q.fresh)
+	m := q.makings[r.used]
+	every := planAlone(m.usual, r.launch*float64(r.used))
+	first := 0 // of the passes in which contents are made alone
+	if len(m.took) >= 3 {
+		first = q.dice.IntN(every)
+	}
+	took, made, err := r.graph.run(q.stream, q.events, s, q.fresh, m, first, every)
 	q.contents = [2]uint64{s[2*n-2], s[2*n-1]}
+	m.took = append(m.took, made...)
+	m.took = m.took[max(0, len(m.took)-aloneLast):]
+	if err == nil {
+		each := median(m.took)
+		if every == 1 {
+			each = mean(made)
+		}
+		took.event, took.least, took.wall = took.event-float64(n)*each, took.least-each, max(0, took.wall-float64(n)*each)
+	}
 	q.spent += took.event
 	r.launched += n * r.used
 	return took, err
@@ -232,7 +362,7 @@ func (q *race) outlast(r *runner) error {
 	if r.launched >= lasting {
 		return nil
 	}
-	if err := q.newPools(q.dice); err != nil {
+	if err := q.restore(); err != nil {
 		return &ownError{err}
 	}
 	r.settled = 0
@@ -276,32 +406,9 @@ func (q *race) look(r *runner, last bool) error {
 	}
 	for some := range slices.Chunk(sets, max(1, comparisons/len(q.buffers))) {
 		// The baseline is held against the reference itself where that was asked for.
-		if err := q.compare(r, some, r.used, r == base && q.exact); err != nil || r.wrong {
+		if err := q.compare(r, some, r == base && q.exact); err != nil || r.wrong {
 			return err
 		}
-	}
-	return nil
-}
-
-// partial makes contents anew, launches on the first sets alone, drawn how many, and
-// looks at what was done to the others: one launch could do the work of the next.
-// The contender cannot know that they will not come. Errors of looking are not its own.
-func (q *race) partial(r *runner) error {
-	begun := 1 + q.dice.IntN(r.used-1)
-	g, err := q.chain(r, begun)
-	defer g.free()
-	if err != nil {
-		return err
-	}
-	s := secrets(q.dice, 1)
-	took, err := g.run(q.stream, q.events, s, q.fresh)
-	q.contents = [2]uint64{s[0], s[1]}
-	q.spent += took.event
-	if err != nil {
-		return err
-	}
-	if err := q.compare(r, []int{q.dice.IntN(begun)}, begun, false); err != nil {
-		return &ownError{err}
 	}
 	return nil
 }
@@ -310,25 +417,38 @@ func (q *race) partial(r *runner) error {
 // those in which a contender differs from the baseline: it may take long.
 const mostSettled = 4
 
-// compare looks at what a contender left in some sets, after launches on so many of
-// them. What is wrong beside the baseline's answer, and all if exact is set, the
+// compare looks at what a contender left in some sets, and whether the inputs of all are
+// those that follow from what is in the outputs now: no launch has changed them, nor the
+// answer of another. What is wrong beside the baseline's answer, and all if exact is set, the
 // reference decides.
-func (q *race) compare(r *runner, sets []int, begun int, exact bool) error {
-	if err := q.samePools(); err != nil {
+func (q *race) compare(r *runner, sets []int, exact bool) error {
+	if err := q.restore(); err != nil {
 		return err
 	}
 	if err := q.harness.begin(); err != nil {
 		return err
 	}
-	n := len(q.buffers)
-	changed, err := find[uint64](q.harness, int64(2*n))
+	if err := q.begin(q.contents); err != nil {
+		return err
+	}
+	if n := len(r.graph.order); n > 1 {
+		order := make([]uint32, n)
+		for i, k := range r.graph.order {
+			order[i] = uint32(k)
+		}
+		if err := upload(q.keys+chainOrder, order); err != nil {
+			return err
+		}
+		if err := q.digest(r.graph.order[0], r.graph.order[1], n-1); err != nil {
+			return err
+		}
+	}
+	changed, err := find[uint64](q.harness, int64(len(q.buffers)))
 	if err != nil {
 		return err
 	}
-	args := newPack(uint64(q.spans), q.contents[0], q.contents[1], uint64(n), uint64(begun), uint64(changed.at))
-	defer args.free()
-	if err := launchKernel(q.harness.kernels["intact"], q.fresh.d, 0, q.stream, args); err != nil {
-		return fmt.Errorf("harness: intact: %w", err)
+	if err := q.harness.enqueue("intact", q.rows(r.used), uint64(q.spans), uint64(len(q.buffers)), uint64(q.keys), uint64(changed.at)); err != nil {
+		return err
 	}
 	found := make([][]*finding[verdict], len(sets))
 	for n, k := range sets {
@@ -340,12 +460,8 @@ func (q *race) compare(r *runner, sets []int, begun int, exact bool) error {
 		return err
 	}
 	for i, count := range changed.read() {
-		switch {
-		case count == 0:
-		case i < n && r.InputChanged == "":
+		if count > 0 && r.InputChanged == "" {
 			r.InputChanged = q.buffers[i].Name
-		case i >= n && r.Early == "":
-			r.Early = q.buffers[i-n].Name
 		}
 	}
 	// All are read before the report is used again.
@@ -460,7 +576,7 @@ func (q *race) checkZones(r *runner) error {
 
 // passEvents makes the events of passes when they are first needed.
 func (d *device) passEvents() error {
-	for len(d.events) < 2*maxPasses+1 {
+	for len(d.events) < 4*maxPasses+1 {
 		e, err := cu.MakeEvent(cu.DefaultEvent)
 		if err != nil {
 			return check("cuEventCreate", err)

@@ -17,6 +17,8 @@ import (
 var (
 	dtypes        = []string{"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "e4m3", "e5m2", "u32", "u16"}
 	distributions = []string{"constant", "uniform", "normal", "integers"}
+	// permutation is the harness's, which comes after these: no single element has it.
+	permutation = len(distributions)
 )
 
 var dtypeSizes = []int64{8, 4, 2, 2, 8, 4, 2, 1, 1, 1, 1, 4, 2}
@@ -116,8 +118,22 @@ func checkShape(s wire.Shape, buffers []buffer, scalars []string) error {
 		if buffers[i].made() && s.Made == "" {
 			return fmt.Errorf("shape %s: buffer %s comes from a file, and there is none", s.Name, buffers[i].Name)
 		}
+		if len(s.Keyed) > 0 && len(s.Keyed) != len(buffers) {
+			return fmt.Errorf("shape %s: %d of %d buffers are keyed or not", s.Name, len(s.Keyed), len(buffers))
+		}
+		if k, ok := keyedAt(s, i); ok && (k.Distribution != "permutation" && k.Distribution != "between" || k.A < 0 || k.B < k.A || k.Distribution == "permutation" && k.B < n) {
+			return fmt.Errorf("shape %s: buffer %s cannot be %s of %d to %d", s.Name, buffers[i].Name, k.Distribution, k.A, k.B)
+		}
 	}
 	return nil
+}
+
+// keyedAt says how the device makes a buffer, if it does.
+func keyedAt(s wire.Shape, i int) (wire.Keyed, bool) {
+	if i >= len(s.Keyed) || s.Keyed[i].Distribution == "" {
+		return wire.Keyed{}, false
+	}
+	return s.Keyed[i], true
 }
 
 // A launch is one kernel of a call, as the driver takes it.
@@ -354,6 +370,8 @@ const (
 	// maxSets is the most sets of buffers, maxPasses the most passes through them
 	// in one reading.
 	maxSets, maxPasses = 64, 128
+	// fewSets is how many there are at least, if memory allows: a pass begins with a wait for the host.
+	fewSets = 5
 	// longLaunch is how long, in nanoseconds, a pass may last that has more than one
 	// launch.
 	longLaunch = 50e6
@@ -361,20 +379,19 @@ const (
 
 // planSets chooses how many sets of buffers the launches of a pass go through,
 // each once, for sets of so many bytes. Warm sets take up about half of the
-// last-level cache, or are two; cold ones exceed it three times, so that a pass is
-// long beside the emptying of the cache before it. limit is the memory that all
+// last-level cache, or are few; cold ones exceed it three times. limit is the memory that all
 // may take, with one more for the comparisons.
 func planSets(bytes, l2, limit int64, cold bool) int {
-	n := max(l2/2/max(bytes, 1), 2)
+	n := max(l2/2/max(bytes, 1), fewSets)
 	if cold {
-		n = max(3*l2/max(bytes, 1)+1, 2)
+		n = max(3*l2/max(bytes, 1)+1, fewSets)
 	}
 	return int(max(min(n, maxSets, limit/max(bytes, 1)-1), 1))
 }
 
-// sweeps says whether the cache is emptied before a pass: where cold sets are asked
-// for, or the sets do not fit. What has just been made would else be there in part.
-func sweeps(sets int, bytes, l2 int64, cold bool) bool { return cold || int64(sets)*bytes > l2 }
+// sweeps says whether the cache is emptied before a launch: where cold sets are asked
+// for, or two sets do not fit. What has just been made would else be there in part.
+func sweeps(bytes, l2 int64, cold bool) bool { return cold || 2*bytes > l2 }
 
 const (
 	guardBytes = 4096    // at both ends of a buffer
@@ -410,6 +427,15 @@ func planUsed(launch float64, sets int) int {
 		return sets
 	}
 	return int(min(max(longLaunch/launch, 1), float64(sets)))
+}
+
+// planAlone chooses in how many passes the making of contents is timed by itself: in each where it takes
+// half as long as the launches or more, so that each difference is one of neighbors, else in one of eight.
+func planAlone(making, launches float64) int {
+	if 2*making > launches {
+		return 1
+	}
+	return 8
 }
 
 // planPasses chooses how many passes a reading has, from the time that one takes:

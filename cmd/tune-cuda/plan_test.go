@@ -240,14 +240,14 @@ func TestPlanSets(t *testing.T) {
 		want         int
 	}{
 		{mb, all, false, 30},
-		{10 * mb, all, false, 3},
-		{100 * mb, all, false, 2},      // at least two
+		{10 * mb, all, false, fewSets},
+		{100 * mb, all, false, fewSets},
 		{100 * mb, 250 * mb, false, 1}, // unless memory is short: one more is for comparisons
 		{100 * mb, 50 * mb, false, 1},
-		{10 * mb, all, true, 19},     // more than three times the cache
-		{200 * mb, all, true, 2},     //
-		{mb, all, true, maxSets},     // too small to drive each other out
-		{10 * mb, 100 * mb, true, 9}, // short of memory
+		{10 * mb, all, true, 19},       // more than three times the cache
+		{200 * mb, all, true, fewSets}, //
+		{mb, all, true, maxSets},       // too small to drive each other out
+		{10 * mb, 100 * mb, true, 9},   // short of memory
 		{100, all, false, maxSets},
 		{0, all, true, maxSets},
 	} {
@@ -255,7 +255,7 @@ func TestPlanSets(t *testing.T) {
 			t.Errorf("%d bytes, cold %v: %d sets, want %d", c.bytes, c.cold, got, c.want)
 		}
 	}
-	if sweeps(6, 10*mb, l2, false) || !sweeps(7, 10*mb, l2, false) || !sweeps(1, 1, l2, true) {
+	if sweeps(30*mb, l2, false) || !sweeps(31*mb, l2, false) || !sweeps(1, l2, true) {
 		t.Error("the cache is emptied where sets fit, or is not where they do not or should be cold")
 	}
 }
@@ -307,6 +307,9 @@ func TestPlanUsed(t *testing.T) {
 		if got := planUsed(c.launch, c.sets); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
+	}
+	if planAlone(100e3, 150e3) != 1 || planAlone(100e3, 250e3) != 8 {
+		t.Error("contents that take long are not timed beside each pass, or those that do not are")
 	}
 }
 

@@ -23,11 +23,11 @@ type race struct {
 	began    uint64           // the number of that request
 	runners  []*runner
 	fresh    *refresher
-	poolSeed uint64     // of the reading
-	made     [][][]byte // contents from a file, by content and buffer
-	turn     uint64     // of the round: which of the contents that are made as a whole
-	contents [2]uint64  // the secret of the last pass
-	exact    bool       // this request asks for the reference
+	makings  map[int]*making // by the number of sets
+	made     [][][]byte      // contents from a file, by content and buffer
+	turn     uint64          // of the round: which of the contents that are made as a whole
+	contents [2]uint64       // the secret of the last pass
+	exact    bool            // this request asks for the reference
 	round    int
 	after    wire.State // at the end of the request before
 	// sweep is memory of twice the cache's size, gone through before each pass where
@@ -76,7 +76,7 @@ func (p *problem) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
 	} else {
 		p.endRace()
 		a.Before = p.nvml.state(true)
-		p.race = &race{problem: p, r: r, began: p.request}
+		p.race = &race{problem: p, r: r, began: p.request, makings: map[int]*making{}}
 	}
 	q := p.race
 	a.Contenders = make([]wire.Timed, len(q.r.Contenders))
@@ -238,7 +238,7 @@ func (q *race) makeSets() error {
 	if q.rotation, err = q.problem.rotation(s, count); err != nil {
 		return err
 	}
-	if sweeps(count, bytes, l2, q.r.Cold) {
+	if sweeps(bytes, l2, q.r.Cold) {
 		q.sweep, err = keeping(q.problem, "sweep", 2*l2, func() (cu.DevicePtr, func(), error) {
 			m, err := alloc(2 * l2)
 			if err == nil {
@@ -263,7 +263,7 @@ func (q *race) makeSets() error {
 	if err := q.passEvents(); err != nil {
 		return err
 	}
-	if err := q.newPools(q.dice); err != nil {
+	if err := q.restore(); err != nil {
 		return err
 	}
 	q.fresh = q.refresher()
@@ -336,6 +336,9 @@ func (q *race) ready(r *runner) error {
 func (q *race) plan(r *runner, launch float64) (err error) {
 	r.launch, r.used = launch, planUsed(launch, len(q.sets))
 	r.passes = planPasses(launch*float64(r.used), float64(q.r.BatchNS))
+	if _, err := q.making(r.used); err != nil {
+		return &ownError{err}
+	}
 	r.graph, err = q.graph(r, r.used)
 	return err
 }
@@ -343,14 +346,14 @@ func (q *race) plan(r *runner, launch float64) (err error) {
 // graph gives a chain of launches, one on each of the first n sets; it is kept
 // with the binary for the next timing of the same.
 func (q *race) graph(r *runner, n int) (graph, error) {
-	key := fmt.Sprint(n, r.said, r.Geometry, q.r.Shape.Dims, q.r.Shape.Scalars, r.calls[0].arrays, len(r.calls))
+	key := fmt.Sprint(n, q.spans, q.keys, q.sweep, r.said, r.Geometry, q.r.Shape.Dims, q.r.Shape.Scalars, r.calls[0].arrays, len(r.calls))
 	for _, c := range r.calls {
 		key += fmt.Sprint(c.arrays)
 	}
 	if g, ok := r.graphs[key]; ok {
 		return g, nil
 	}
-	g, err := q.chain(r, n)
+	g, err := q.chain(q.dice.Perm(n), func(k int) error { return r.calls[k].enqueue(q.stream) })
 	if err != nil {
 		g.free()
 		return graph{}, err
@@ -365,37 +368,22 @@ func (q *race) graph(r *runner, n int) (graph, error) {
 	return g, nil
 }
 
-// chain makes a graph of the launches on the first n sets.
-func (q *race) chain(r *runner, n int) (graph, error) {
-	return capture(q.stream, func() error {
-		for _, c := range r.calls[:n] {
-			if err := c.enqueue(q.stream); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // maxGraphs is how many graphs a binary keeps.
 const maxGraphs = 16
 
 // reading times a contender once: its passes, stopped after some of them to look at
 // what is in its sets then. After each pass that is as likely as after any other, however
 // often it has been done: who notices a stop knows nothing of the next. In the last
-// round there is one at which all is looked at.
+// round there is one at which all is looked at, and in finals there are three.
 func (q *race) reading(r *runner, last bool) error {
 	from := q.contentsOf(r)
 	r.readings++
-	if err := q.newPools(from); err != nil {
+	if err := q.restore(); err != nil {
 		return &ownError{err}
 	}
-	all, partial := -1, -1
+	var all []int // the passes after which all is looked at
 	if last {
-		all = q.dice.IntN(r.passes)
-	}
-	if r != q.runners[0] && r.used > 1 && (last || q.dice.IntN(4) == 0) {
-		partial = q.dice.IntN(r.passes)
+		all = q.dice.Perm(r.passes)[:min(r.passes, 1+2*btoi(q.exact && r != q.runners[0]))]
 	}
 	r.settled = 0
 	var sum ran
@@ -406,18 +394,9 @@ func (q *race) reading(r *runner, last bool) error {
 		return err
 	}
 	for i := range r.passes {
-		if i == partial {
-			if since > 0 {
-				if err := add(); err != nil {
-					return err
-				}
-			}
-			if err := q.partial(r); err != nil {
-				return err
-			}
-		}
 		since++
-		stop := q.dice.IntN(r.passes) == 0 || i == all
+		whole := slices.Contains(all, i)
+		stop := q.dice.IntN(r.passes) == 0 || whole
 		if !stop && i < r.passes-1 {
 			continue
 		}
@@ -425,7 +404,7 @@ func (q *race) reading(r *runner, last bool) error {
 			return err
 		}
 		if stop {
-			if err := q.look(r, i == all); err != nil {
+			if err := q.look(r, whole); err != nil {
 				return &ownError{err}
 			}
 		}

@@ -75,7 +75,7 @@ func (q *race) fastest(ways []*way) (passed int, r standing, err error) {
 			if err := q.capture(w, used); err != nil || !w.able {
 				return 0, false, err
 			}
-			took, err := w.graph.run(q.stream, q.events, secrets(q.dice, passes), q.fresh)
+			took, _, err := w.graph.run(q.stream, q.events, secrets(q.dice, passes), q.fresh, nil, 0, 1)
 			if err != nil {
 				return 0, false, w.failed(err)
 			}
@@ -142,7 +142,7 @@ func (q *race) capture(w *way, used int) (err error) {
 		return nil
 	})
 	if err == nil {
-		_, err = w.graph.run(q.stream, q.events, secrets(q.dice, 1), q.fresh)
+		_, _, err = w.graph.run(q.stream, q.events, secrets(q.dice, 1), q.fresh, nil, 0, 1)
 	}
 	if err != nil {
 		w.graph.free()
@@ -154,11 +154,9 @@ func (q *race) capture(w *way, used int) (err error) {
 // agree says whether a way gives what the first gives, within the tolerance of the
 // problem. One that fails at it is dropped.
 func (q *race) agree(first, w *way) (bool, error) {
-	s := secrets(q.dice, 1)
-	if _, err := q.fresh.alone(q.stream, q.events, s); err != nil {
+	if _, err := q.fresh.alone(q.stream, q.events, secrets(q.dice, 1)); err != nil {
 		return false, err
 	}
-	q.contents = [2]uint64{s[0], s[1]}
 	if err := q.harness.begin(); err != nil {
 		return false, err
 	}

@@ -18,7 +18,7 @@ import (
 
 // harnessVersion changes whenever results of an older harness must not be
 // compared with newer ones.
-const harnessVersion = "cuda/10"
+const harnessVersion = "cuda/11"
 
 // Errors of the backend, for errors.Is.
 var (

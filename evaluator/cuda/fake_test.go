@@ -869,8 +869,6 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 			t.After[0].Error = 0.25
 		case do == "guard" && n > 0:
 			t.Guard, t.GuardOffset = "y", -4
-		case do == "early" && n > 0:
-			t.Early = "y"
 		case do == "input" && n > 0:
 			t.InputChanged = "x"
 		case do == "fault" && n > 0, do == "fatal":

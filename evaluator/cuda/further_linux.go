@@ -2,6 +2,8 @@ package cuda
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,7 +32,7 @@ func (h *lab) inputs(ctx context.Context, d *shapeData, name string) (wire.Shape
 		return wire.Shape{}, err
 	}
 	s := d.wire
-	made, err := h.structured(ctx, d, 0)
+	made, err := h.structured(ctx, d, h.problem.seedOf(0))
 	if err != nil {
 		return s, err
 	}
@@ -50,16 +52,16 @@ func (h *lab) inputs(ctx context.Context, d *shapeData, name string) (wire.Shape
 	return s, nil
 }
 
-// structured gives one of the contents of the buffers that are made as a whole, by buffer; nil for
+// structured gives the contents of the buffers that are made as a whole for a seed, by buffer; nil for
 // others.
-func (h *lab) structured(ctx context.Context, d *shapeData, content int) ([][]float64, error) {
+func (h *lab) structured(ctx context.Context, d *shapeData, seed uint64) ([][]float64, error) {
 	all := make([][]float64, len(h.problem.spec.Buffers))
 	for i, b := range h.problem.spec.Buffers {
 		if !b.Data.Made() {
 			continue
 		}
 		var err error
-		if all[i], err = h.python.Made(ctx, h.problem.spec, d.shape, d.Size, i, h.problem.seedOf(content)); err != nil {
+		if all[i], err = h.python.Made(ctx, h.problem.spec, d.shape, d.Size, i, seed); err != nil {
 			err = python.Blame(err, ErrReference, "kernel "+h.problem.name+", shape "+d.shape.Name)
 			return nil, labs.AtShape(err, ErrReference, h.problem.spec, d.shape.Name, d.wire.Dims)
 		}
@@ -77,19 +79,43 @@ func (h *lab) placeMade(ctx context.Context, d *shapeData) error {
 	if d.wire.Made != "" {
 		return nil
 	}
-	contents := make([][]byte, wire.MadeContents)
-	for k := range contents {
-		all, err := h.structured(ctx, d, k)
+	var seeds [wire.MadeContents]uint64
+	for k := range seeds {
+		seeds[h.problem.seedOf(k)%wire.MadeContents] = h.problem.seedOf(k)
+	}
+	var err error
+	d.wire.Made, err = h.writeMade(ctx, d, seeds)
+	return err
+}
+
+// writeMade writes such contents, one for each seed, and gives the file.
+func (h *lab) writeMade(ctx context.Context, d *shapeData, seeds [wire.MadeContents]uint64) (string, error) {
+	var contents []byte
+	for _, seed := range seeds {
+		all, err := h.structured(ctx, d, seed)
 		if err != nil {
-			return err
+			return "", err
 		}
 		for i, list := range all {
-			at := h.problem.seedOf(k) % wire.MadeContents
-			contents[at] = wire.AppendElements(contents[at], h.problem.open.Buffers[i].DType, list)
+			contents = wire.AppendElements(contents, h.problem.open.Buffers[i].DType, list)
 		}
 	}
-	d.wire.Made = filepath.Join(h.Scratch, fmt.Sprintf("made-%d", h.serial.Add(1)))
-	return os.WriteFile(d.wire.Made, slices.Concat(contents...), 0o600)
+	file := filepath.Join(h.Scratch, fmt.Sprintf("made-%d", h.serial.Add(1)))
+	return file, os.WriteFile(file, contents, 0o600)
+}
+
+// finalMade gives contents that no candidate has seen, which follow from a secret, for the finals at a
+// shape where some contents are made as a whole outside of the device; else the file that there is.
+func (h *lab) finalMade(ctx context.Context, d *shapeData, secret string) (string, error) {
+	if h.problem.stored() == "" {
+		return d.wire.Made, nil
+	}
+	var seeds [wire.MadeContents]uint64
+	for k := range seeds {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", secret, d.shape.Name, k))
+		seeds[k] = binary.LittleEndian.Uint64(sum[:]) >> 1
+	}
+	return h.writeMade(ctx, d, seeds)
 }
 
 // A furtherKey names edge-case inputs at one shape.

@@ -16,7 +16,7 @@ typedef long long i64;
 #define EXPORT extern "C" __global__ void
 
 enum dtype { F64, F32, F16, BF16, I64, I32, I16, I8, U8, E4M3, E5M2, U32, U16 };
-enum distribution { CONSTANT, UNIFORM, NORMAL, INTEGERS };
+enum distribution { CONSTANT, UNIFORM, NORMAL, INTEGERS, PERMUTATION };
 
 enum { THREADS = 256 }; // in every block of kernels that reduce
 
@@ -223,75 +223,339 @@ EXPORT evotune_poison(void *p, i64 bytes, u64 pattern)
 		((u8 *)p)[8 * words + first_index()] = byte_of(pattern, first_index());
 }
 
-// A span is a buffer that timed launches go through. What it is given before
-// each launch are vectors of 16 bytes out of a pool of random elements, or,
-// without a pool, poison. KEPT says that no launch may change it, and MADE that its pool
-// has whole contents, each with some bytes to spare, of which it gets one: all of one
-// refresh get the same, since what was made together belongs together.
+// How launches that are timed get their inputs. A pass goes through sets of buffers, one
+// for each launch. The contents of a set come from a counter-based generator under a key of
+// its own, and are made right before its launch. The key of the first set follows from the
+// secret of the pass, every further one from the secret and a digest of all that the launch
+// before has left in its outputs. So nobody knows the inputs of a launch before the launch
+// before it has given its answer, and no secret need be hidden: a launch that does the work
+// of the next must first do its own, one after the other, and one that leaves its work to
+// the next gets other inputs there. After a pass the keys follow from what the sets hold, so
+// that an answer that came late is seen: the inputs behind it are not those of its digest.
+
+// philox is Philox4x32 (Salmon, Moraes, Dror and Shaw, 2011): with ten rounds for keys, with the
+// seven that pass all tests of randomness for elements.
+template <int ROUNDS> static __device__ uint4 philox(u64 key, u32 x, u32 y, u32 z, u32 w)
+{
+	u32 k0 = (u32)key, k1 = (u32)(key >> 32);
+#pragma unroll
+	for (int round = 0; round < ROUNDS; round++) {
+		u64 p = (u64)0xd2511f53u * x, q = (u64)0xcd9e8d57u * z;
+		x = (u32)(q >> 32) ^ y ^ k0, y = (u32)q;
+		z = (u32)(p >> 32) ^ w ^ k1, w = (u32)p;
+		k0 += 0x9e3779b9u, k1 += 0xbb67ae85u;
+	}
+	return make_uint4(x, y, z, w);
+}
+
+// A span is a buffer that timed launches go through. FILLED is an input, which gets random
+// elements; the others get poison. KEPT says that no launch may change it, and MADE that it
+// gets one of some whole contents, each with some bytes to spare: all of one pass get the
+// same, since what was made together belongs together.
 struct span {
 	u8 *at;
 	i64 bytes;
-	const uint4 *pool;
-	u64 pattern, kept;
+	const uint4 *made;
+	u64 pattern, kept, type, distribution;
+	double a, b;
 };
 
-enum { VECTORS = 1 << 14 }; // in a pool
-enum { KEPT = 1, MADE = 2, CONTENTS = 3 };
+enum { KEPT = 1, MADE = 2, FILLED = 4, CONTENTS = 3 };
+enum { SETS = 64, PARTS = 512 };
 
-static __device__ uint4 poison_of(const span &s)
+// A digest of 128 bits: whoever may choose low bits of outputs freely still does not meet another
+// one that he has chosen before, which in 64 bits takes as many steps as 2^32 of one launch.
+struct digest {
+	u64 a, b;
+};
+
+static __device__ void absorb(digest &d, u64 v)
 {
-	return make_uint4((u32)s.pattern, (u32)(s.pattern >> 32), (u32)s.pattern, (u32)(s.pattern >> 32));
+	d.a = mix(d.a + v + (d.b << 1 | d.b >> 63));
+	d.b = mix(d.b ^ v ^ (d.a >> 7));
 }
 
-static __device__ u64 span_key(i64 number, u64 secret, u64 more) { return mix(draw(secret, number) ^ more); }
+// A chain is the keys of a pass, and what decides them. Order is that of the sets.
+struct chain {
+	u64 secret, turn;
+	u64 keys[SETS];
+	u32 order[SETS];
+	u32 arrived[SETS];
+	digest parts[SETS][PARTS];
+};
 
-// What a span has in the place of vector i. It has so many whole ones, and a rest.
-static __device__ const uint4 *source(const span &s, u64 key, u64 more, i64 vectors, i64 i, const uint4 *poison)
+// key_of is of one way: who wants a certain key does not find the digest for it.
+static __device__ u64 key_of(u64 secret, u64 set, digest d)
+{
+	uint4 r = philox<10>(secret ^ mix(set + 1), (u32)d.a, (u32)(d.a >> 32), (u32)d.b, (u32)(d.b >> 32));
+	return ((u64)r.y << 32 | r.x) ^ d.a;
+}
+
+// begin gives every set a key that follows from the secret alone; digest replaces those of
+// a chain. It then waits for so many cycles, in which the host gets ahead: what it puts into
+// the stream next should be there when it is over.
+EXPORT evotune_begin(chain *c, u64 secret, u64 turn, i64 cycles)
+{
+	i64 start = clock64();
+	if (threadIdx.x < SETS)
+		c->keys[threadIdx.x] = key_of(secret, threadIdx.x, digest{0, 0}), c->arrived[threadIdx.x] = 0;
+	if (threadIdx.x == 0)
+		c->secret = secret, c->turn = turn;
+	while (clock64() - start < cycles)
+		;
+}
+
+// Combines the digests of all threads of a block of THREADS, in a fixed order; the answer is
+// in thread 0.
+static __device__ digest combined(digest d)
+{
+	__shared__ digest part[THREADS];
+	__syncthreads();
+	part[threadIdx.x] = d;
+	__syncthreads();
+	for (int k = THREADS / 2; k > 0; k /= 2) {
+		if (threadIdx.x < k) {
+			absorb(part[threadIdx.x], part[threadIdx.x + k].a);
+			absorb(part[threadIdx.x], part[threadIdx.x + k].b);
+		}
+		__syncthreads();
+	}
+	return part[0];
+}
+
+// digest makes the key of set "to" from what is in the outputs of set "from". With more than
+// one row of blocks it does so for each set of the order and the next one at once.
+EXPORT evotune_digest(const span *spans, u32 buffers, u32 from, u32 to, chain *c)
+{
+	__shared__ int last;
+	digest d = {first_index() + 1u, 0};
+	if (gridDim.y > 1)
+		from = c->order[blockIdx.y], to = c->order[blockIdx.y + 1];
+	for (u32 b = 0; b < buffers; b++) {
+		span s = spans[from * buffers + b];
+		if (s.kept & KEPT)
+			continue;
+		i64 vectors = s.bytes / 16, rest = s.bytes % 16;
+		for (i64 i = first_index(); i < vectors; i += stride()) {
+			uint4 v = ((const uint4 *)s.at)[i];
+			absorb(d, (u64)v.y << 32 | v.x);
+			absorb(d, (u64)v.w << 32 | v.z);
+		}
+		if (first_index() < rest)
+			absorb(d, s.at[16 * vectors + first_index()]);
+		absorb(d, b);
+	}
+	d = combined(d);
+	if (threadIdx.x == 0) {
+		c->parts[from][blockIdx.x] = d;
+		__threadfence();
+		last = atomicAdd(&c->arrived[from], 1u) == gridDim.x - 1;
+	}
+	__syncthreads();
+	if (!last)
+		return;
+	__threadfence();
+	d = digest{0, 0};
+	for (u32 b = threadIdx.x; b < gridDim.x; b += THREADS) {
+		volatile digest *p = &c->parts[from][b];
+		absorb(d, p->a), absorb(d, p->b);
+	}
+	d = combined(d);
+	if (threadIdx.x == 0)
+		c->keys[to] = key_of(c->secret, to, d), c->arrived[from] = 0;
+}
+
+// Four numbers of a distribution, from 128 random bits.
+static __device__ void four(int distribution, double a, double b, uint4 r, double x[4])
+{
+	const u32 w[4] = {r.x, r.y, r.z, r.w};
+#pragma unroll
+	for (int k = 0; k < 4; k++)
+		switch (distribution) {
+		case UNIFORM:
+			x[k] = (float)a + ((float)b - (float)a) * ((float)(w[k] >> 8) * 0x1p-24f);
+			break;
+		case NORMAL: { // Box and Muller, 1958: the first of a pair has its length, the second its angle
+			const float turn = 6.2831853f;
+			float length = sqrtf(-2 * __logf(((float)w[k & 2] + 0.5f) * 0x1p-32f)), angle = turn * ((float)(w[k | 1] >> 8) * 0x1p-24f);
+			x[k] = (float)a + (float)b * length * (k & 1 ? __sinf(angle) : __cosf(angle));
+			break;
+		}
+		case INTEGERS: { // both ends included
+			i64 lo = (i64)ceil(a), hi = (i64)floor(b);
+			x[k] = (double)(lo + (i64)__umul64hi((u64)w[k] << 32, (u64)(hi - lo) + 1));
+			break;
+		}
+		default:
+			x[k] = a;
+		}
+}
+
+// Two numbers of twice the resolution.
+static __device__ void two(int distribution, double a, double b, uint4 r, double x[2])
+{
+	const u64 w[2] = {(u64)r.y << 32 | r.x, (u64)r.w << 32 | r.z};
+	for (int k = 0; k < 2; k++)
+		switch (distribution) {
+		case UNIFORM: x[k] = a + (b - a) * unit(w[k]); break;
+		case NORMAL: {
+			double length = sqrt(-2 * log(1 - unit(w[0])));
+			x[k] = a + b * length * (k ? sinpi(2 * unit(w[1])) : cospi(2 * unit(w[1])));
+			break;
+		}
+		case INTEGERS: {
+			i64 lo = (i64)ceil(a), hi = (i64)floor(b);
+			x[k] = (double)(lo + (i64)__umul64hi(w[k], (u64)(hi - lo) + 1));
+			break;
+		}
+		default: x[k] = a;
+		}
+}
+
+// permuted gives the place of an element in a permutation of the integers below n that a key
+// decides: a Feistel network on so many bits twice, gone through until it gives one of these (Black and
+// Rogaway, 2002).
+static __device__ u64 permuted(u64 key, u64 n, int half, u64 x)
+{
+	const u64 mask = (1ull << half) - 1;
+	if (x >= n)
+		return 0; // behind the last element
+	do {
+		u64 l = x >> half, r = x & mask;
+#pragma unroll 1
+		for (int round = 0; round < 6; round++) {
+			u64 next = l ^ (mix(key + 0x9e3779b97f4a7c15ull * (r + 1) + round) & mask);
+			l = r, r = next;
+		}
+		x = l << half | r;
+	} while (x >= n);
+	return x;
+}
+
+// A vector of random elements. Narrow ones are made a few at a time and pushed in from behind:
+// unrolled, a compiler takes seconds for this.
+template <int T, int SIZE> static __device__ uint4 random_vector(const span &s, u64 key, u32 buffer, i64 i)
+{
+	uint4 v = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+	for (int n = 0; n < (SIZE == 8 ? 2 : 16 / SIZE); n += 4) {
+		double x[4];
+		alignas(16) u8 out[16];
+		u32 w[4];
+		uint4 r = philox<7>(key, (u32)i, (u32)(i >> 32), buffer, n);
+		if (s.distribution == PERMUTATION)
+			for (int k = 0; k < (SIZE == 8 ? 2 : 4); k++)
+				x[k] = (double)permuted(mix(key ^ (buffer + 1)), (u64)s.a, (int)s.b, (u64)(16 / SIZE) * i + n + k);
+		else if (SIZE == 8)
+			two((int)s.distribution, s.a, s.b, r, x);
+		else
+			four((int)s.distribution, s.a, s.b, r, x);
+#pragma unroll
+		for (int k = 0; k < (SIZE == 8 ? 2 : 4); k++)
+			put(out, T, k, x[k]);
+		memcpy(w, out, SIZE < 4 ? 4 * SIZE : 16);
+		if (SIZE == 1)
+			v = make_uint4(v.y, v.z, v.w, w[0]);
+		else if (SIZE == 2)
+			v = make_uint4(v.z, v.w, w[0], w[1]);
+		else
+			v = make_uint4(w[0], w[1], w[2], w[3]);
+	}
+	return v;
+}
+
+// Eight numbers in 16 bits, from 16 random bits each: their steps are as fine as the type's, and what
+// is made before every launch must not take long beside it.
+template <int T> static __device__ uint4 random_halves(const span &s, u64 key, u32 buffer, i64 i)
+{
+	const uint4 r = philox<7>(key, (u32)i, (u32)(i >> 32), buffer, 16);
+	const u32 w[4] = {r.x, r.y, r.z, r.w};
+	const float a = (float)s.a, b = (float)s.b, turn = 6.2831853f * 0x1p-16f;
+	u32 out[4];
+#pragma unroll
+	for (int k = 0; k < 4; k++) {
+		const float lo = (float)(w[k] & 0xffff), hi = (float)(w[k] >> 16);
+		float x = a + (b - a) * (lo * 0x1p-16f), y = a + (b - a) * (hi * 0x1p-16f);
+		if (s.distribution == NORMAL) {
+			const float squared = -2 * __logf((lo + 0.5f) * 0x1p-16f), length = b * squared * rsqrtf(squared);
+			x = a + length * __cosf(turn * hi), y = a + length * __sinf(turn * hi);
+		}
+		if (T == F16)
+			out[k] = (u32)__half_as_ushort(__float2half(x)) | (u32)__half_as_ushort(__float2half(y)) << 16;
+		else
+			out[k] = (u32)__bfloat16_as_ushort(__float2bfloat16(x)) | (u32)__bfloat16_as_ushort(__float2bfloat16(y)) << 16;
+	}
+	return make_uint4(out[0], out[1], out[2], out[3]);
+}
+
+// What a span has in the place of vector i. It has so many whole ones, and a rest. There is one
+// copy of it, since compilers take seconds for it.
+static __device__ __noinline__ uint4 vector_of(const span &s, u64 key, u64 turn, u32 buffer, i64 vectors, i64 i)
 {
 	if (s.kept & MADE)
-		return s.pool + mix(more) % CONTENTS * (vectors + 1) + i;
-	return s.pool ? s.pool + draw(key, i) % VECTORS : poison;
-}
-
-// refresh gives spans new contents, a row of blocks for each. The contents
-// follow from the pools, the secret and the span's number, which is first for the
-// first of these: made again elsewhere they are the same.
-EXPORT evotune_refresh(const span *spans, i64 first, u64 secret, u64 more)
-{
-	span s = spans[blockIdx.y];
-	u64 key = span_key(first + blockIdx.y, secret, more);
-	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
-	uint4 poison = poison_of(s);
-	for (i64 i = first_index(); i < vectors; i += stride())
-		((uint4 *)s.at)[i] = *source(s, key, more, vectors, i, &poison);
-	if (first_index() < rest) {
-		const u8 *from = (const u8 *)source(s, key, more, vectors, vectors, &poison);
-		s.at[16 * vectors + first_index()] = from[first_index()];
+		return s.made[mix(turn) % CONTENTS * (vectors + 1) + i];
+	if (!(s.kept & FILLED))
+		return make_uint4((u32)s.pattern, (u32)(s.pattern >> 32), (u32)s.pattern, (u32)(s.pattern >> 32));
+	if (s.type == F16 && (s.distribution == NORMAL || s.distribution == UNIFORM))
+		return random_halves<F16>(s, key, buffer, i);
+	if (s.type == BF16 && (s.distribution == NORMAL || s.distribution == UNIFORM))
+		return random_halves<BF16>(s, key, buffer, i);
+	switch (s.type) {
+	case F64: return random_vector<F64, 8>(s, key, buffer, i);
+	case F32: return random_vector<F32, 4>(s, key, buffer, i);
+	case F16: return random_vector<F16, 2>(s, key, buffer, i);
+	case BF16: return random_vector<BF16, 2>(s, key, buffer, i);
+	case I64: return random_vector<I64, 8>(s, key, buffer, i);
+	case I32: return random_vector<I32, 4>(s, key, buffer, i);
+	case I16: return random_vector<I16, 2>(s, key, buffer, i);
+	case U16: return random_vector<U16, 2>(s, key, buffer, i);
+	case U32: return random_vector<U32, 4>(s, key, buffer, i);
+	case I8: return random_vector<I8, 1>(s, key, buffer, i);
+	case U8: return random_vector<U8, 1>(s, key, buffer, i);
+	case E4M3: return random_vector<E4M3, 1>(s, key, buffer, i);
+	default: return random_vector<E5M2, 1>(s, key, buffer, i);
 	}
 }
 
-// intact counts, for each of so many buffers in a set, what has changed since
-// refresh made it with the same secret: in those spans that are kept and, behind
-// these counts, in all spans of sets whose launch has not begun.
-EXPORT evotune_intact(const span *spans, u64 secret, u64 more, u32 buffers, u32 begun, u64 *changed)
+static __device__ u8 byte_at(uint4 v, i64 i)
 {
-	span s = spans[blockIdx.y];
-	bool early = blockIdx.y >= begun * buffers;
-	if (!(s.kept & KEPT) && !early)
-		return;
-	u64 key = span_key(blockIdx.y, secret, more), count = 0;
+	const u32 w = i < 8 ? (i < 4 ? v.x : v.y) : (i < 12 ? v.z : v.w);
+	return (u8)(w >> (8 * (i & 3)));
+}
+
+// refresh gives sets new contents, a row of blocks for each buffer. The keys are those of
+// the chain, from a set on: made again elsewhere contents are the same.
+EXPORT evotune_refresh(const span *spans, u32 buffers, u32 first, const chain *c)
+{
+	const span s = spans[blockIdx.y];
+	const u64 key = c->keys[first + blockIdx.y / buffers], turn = c->turn;
+	const u32 buffer = blockIdx.y % buffers;
 	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
-	uint4 poison = poison_of(s);
+	for (i64 i = first_index(); i < vectors; i += stride())
+		((uint4 *)s.at)[i] = vector_of(s, key, turn, buffer, vectors, i);
+	if (first_index() < rest)
+		s.at[16 * vectors + first_index()] = byte_at(vector_of(s, key, turn, buffer, vectors, vectors), first_index());
+}
+
+// intact counts, for each buffer, what is not as refresh made it with the keys that the
+// chain has now, in those spans that are kept.
+EXPORT evotune_intact(const span *spans, u32 buffers, const chain *c, u64 *changed)
+{
+	const span s = spans[blockIdx.y];
+	if (!(s.kept & KEPT))
+		return;
+	const u64 key = c->keys[blockIdx.y / buffers], turn = c->turn;
+	const u32 buffer = blockIdx.y % buffers;
+	u64 count = 0;
+	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
 	for (i64 i = first_index(); i < vectors; i += stride()) {
-		uint4 a = ((const uint4 *)s.at)[i], b = *source(s, key, more, vectors, i, &poison);
+		uint4 a = ((const uint4 *)s.at)[i], b = vector_of(s, key, turn, buffer, vectors, i);
 		count += a.x != b.x || a.y != b.y || a.z != b.z || a.w != b.w;
 	}
-	if (first_index() < rest) {
-		const u8 *from = (const u8 *)source(s, key, more, vectors, vectors, &poison);
-		count += s.at[16 * vectors + first_index()] != from[first_index()];
-	}
+	if (first_index() < rest)
+		count += s.at[16 * vectors + first_index()] != byte_at(vector_of(s, key, turn, buffer, vectors, vectors), first_index());
 	if (count > 0)
-		atomicAdd(changed + blockIdx.y % buffers + (early ? buffers : 0), count);
+		atomicAdd(changed + buffer, count);
 }
 
 // veil hides doubles from whoever reads memory that is not his, and shows them

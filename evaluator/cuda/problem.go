@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
@@ -74,6 +75,17 @@ func newProblem(plan evaluator.Plan) (*problem, error) {
 	return q, nil
 }
 
+// stored names the inputs that no device makes: timed launches go through a few contents of them.
+func (q *problem) stored() string {
+	var names []string
+	for _, b := range q.spec.Buffers {
+		if b.Data.Made() && !b.Data.Keyed() {
+			names = append(names, b.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // withoutDeviceReference leaves the one in C.
 func (q *problem) withoutDeviceReference() {
 	spec := *q.spec
@@ -121,6 +133,23 @@ func (q *problem) sized(s kernels.Shape) (d *shapeData, err error) {
 		return nil, err
 	}
 	d.wire = wire.Shape{Name: s.Name, Dims: d.Dims, Elements: d.Elements, Scalars: d.Scalars}
+	for i, b := range q.spec.Buffers {
+		if !b.Data.Keyed() {
+			continue
+		}
+		ends, err := q.spec.EndsAt(b, s)
+		if err != nil {
+			return nil, err
+		}
+		if d.wire.Keyed == nil {
+			d.wire.Keyed = make([]wire.Keyed, len(q.spec.Buffers))
+		}
+		k := wire.Keyed{Distribution: string(b.Data.Distribution), A: ends[0], B: ends[len(ends)-1]}
+		if b.Data.Distribution == kernels.Permutation {
+			k.A = 0
+		}
+		d.wire.Keyed[i] = k
+	}
 	return d, nil
 }
 

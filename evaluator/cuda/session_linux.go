@@ -459,6 +459,11 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 		}
 		h.race(&q, d, s.seed, r.Batch, contenders)
 		s.contents = cmp.Or(s.contents, r.Pool, crypto.Text())
+		if s.purpose == evaluator.ForFinals {
+			if q.Shape.Made, err = h.finalMade(ctx, d, s.contents); err != nil {
+				return a, false, err
+			}
+		}
 		q.Pool = fmt.Sprintf("%s %s %d", s.contents, d.shape.Name, s.races[d])
 		s.races[d]++
 	}
@@ -534,8 +539,8 @@ func spoiled(t wire.Timed) string {
 		return why
 	}
 	switch {
-	case t.InputChanged+t.Guard+t.Early != "":
-		return "it wrote where it must not, to " + t.InputChanged + t.Guard + t.Early
+	case t.InputChanged+t.Guard != "":
+		return "it wrote where it must not, to " + t.InputChanged + t.Guard
 	case len(t.After) == 0:
 		return "no output was compared"
 	}
@@ -610,12 +615,13 @@ func (s *session) sampled(a wire.TimeAnswer, here []int) evaluator.Sampled {
 	}
 	for n, i := range here {
 		base, t := a.Contenders[0], a.Contenders[n+1]
+		after := seen(t.After, t.Guard, t.GuardOffset, t.InputChanged)
+		if names := s.h.problem.stored(); names != "" {
+			after.Contents = fmt.Sprintf("%d contents of %s", wire.MadeContents, names)
+		}
 		out.Series[i] = evaluator.Series{
 			Readings: readings(t), Baseline: readings(base), Batch: t.Batch, BaselineBatch: base.Batch, Sets: t.Sets,
-			After: seen(t.After, t.Guard, t.GuardOffset, t.InputChanged), LatencyNS: t.LatencyNS,
-		}
-		if after := &out.Series[i].After; t.Early != "" && after.Guard == "" {
-			after.Guard = fmt.Sprintf("buffer %s of a launch that had not begun was changed", t.Early)
+			After: after, LatencyNS: t.LatencyNS,
 		}
 	}
 	return out

@@ -118,7 +118,7 @@ func (c *client) raceOf(t *testing.T, name string, g wire.Geometry) wire.Timed {
 		Contenders: []wire.Contender{it, it}, Shape: axpyShape(odd), Seed: 5, BatchNS: 1e6, Rounds: 5, Last: true, Latencies: 3,
 	}, &x, time.Minute))
 	r := x.Contenders[1]
-	if r.Fault != nil || r.Guard+r.Early+r.InputChanged != "" || len(r.After) != 1 || !(float64(r.After[0].Error) <= r.After[0].Limit) {
+	if r.Fault != nil || r.Guard+r.InputChanged != "" || len(r.After) != 1 || !(float64(r.After[0].Error) <= r.After[0].Limit) {
 		t.Fatalf("timed: %+v, %+v", r, r.Fault)
 	}
 	return r

@@ -198,7 +198,7 @@ func TestGeometryText(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{fmt.Sprintf("%v", old), "{[4 2 1] [128 1 1] 1024 64}"},
 		{fmt.Sprint(wire.Geometry{}), "{[0 0 0] [0 0 0] 0 0}"},
-		{fmt.Sprint(wire.Shape{Name: "s", Reference: old}), "{s [] [] [] {[4 2 1] [128 1 1] 1024 64}   }"},
+		{fmt.Sprint(wire.Shape{Name: "s", Reference: old}), "{s [] [] [] {[4 2 1] [128 1 1] 1024 64}    []}"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)

@@ -24,8 +24,9 @@ import (
 // of a file of inputs once, in less space. Version 8 asks a vendor's routine which shapes it computes.
 // Version 9 launches on where few launches were timed. Version 10 begins
 // passes with dirty lines in the cache, and large buffers on pages. Version 11 counts elements as
-// right that are as near as their type allows.
-const Version = 12
+// right that are as near as their type allows. Version 12 has
+// integers without a sign, and controls at tuned shapes. Version 13 makes the inputs of a launch right before it.
+const Version = 13
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
@@ -239,6 +240,15 @@ func (g Geometry) String() string {
 	return text + " " + string(all)
 }
 
+// A Keyed says how the device makes the contents of a buffer whose distribution is Made for a
+// timed launch, which then has contents of its own: the elements are the first of a permutation
+// of the integers below B ("permutation"), or integers from A to B ("between").
+type Keyed struct {
+	Distribution string `json:"distribution,omitempty"` // "" where only the file has the contents
+	A            int64  `json:"a,omitempty"`
+	B            int64  `json:"b,omitempty"`
+}
+
 // A TensorMap is a descriptor of a buffer for the tensor memory accelerator, the
 // innermost axis first: cuTensorMapEncodeTiled makes it for every set of buffers.
 type TensorMap struct {
@@ -272,8 +282,11 @@ type Shape struct {
 	Outputs string `json:"outputs,omitempty"`
 	// Made is a file with contents of the inputs whose distribution is Made, in the form
 	// of Inputs: MadeContents times, for one seed after the other. Timed launches go
-	// through them in an order that nobody knows.
+	// through them in an order that nobody knows, unless they are Keyed.
 	Made string `json:"made,omitempty"`
+	// Keyed are the buffers that the device can make instead, one entry per buffer; none if
+	// there is no such buffer.
+	Keyed []Keyed `json:"keyed,omitempty"`
 }
 
 // ParityRequest compares a binary with the reference at one shape, on the
@@ -418,7 +431,7 @@ type TimeRequest struct {
 	// last-level cache; else they stay in it where two do.
 	Cold bool `json:"cold,omitempty"`
 	// BatchNS is what one reading should take at least. A reading is several passes,
-	// each of one launch on each set; before each pass all sets get contents that
+	// each of one launch on each set; right before its launch a set gets contents that
 	// nobody has seen, and poisoned outputs. A contender's first launches set how
 	// many passes.
 	BatchNS int64 `json:"batch_ns,omitempty"`
@@ -486,14 +499,12 @@ type Timed struct {
 	// relative to the baseline's output or, where that is outside of the tolerance,
 	// to the reference.
 	After []Output `json:"after,omitempty"`
-	// InputChanged names an input that a launch of this request wrote to; Guard and
+	// InputChanged names an input that is not what follows from the answer of the launch before:
+	// a launch wrote to it, or changed that answer later. Guard and
 	// GuardOffset are as in [ParityAnswer], of all sets.
 	InputChanged string `json:"input_changed,omitempty"`
 	Guard        string `json:"guard,omitempty"`
 	GuardOffset  int64  `json:"guard_offset,omitempty"`
-	// Early names a buffer that was changed although the launch to which it belongs
-	// had not begun: now and then only the first launches of a pass are made.
-	Early string `json:"early,omitempty"`
 	// Sets is the number of sets of buffers that a pass goes through.
 	Sets int `json:"sets"`
 	// Said is what a vendor's routine runs here: the library's version, and which of

@@ -12,6 +12,7 @@ using namespace std;
 #define __device__
 #define __global__
 #define __shared__ static
+#define __noinline__
 struct dim { unsigned x, y; };
 struct uint4 { unsigned x, y, z, w; };
 static thread_local dim threadIdx;
@@ -19,7 +20,8 @@ static dim blockIdx, blockDim, gridDim;
 static pthread_barrier_t barrier;
 static void __syncthreads() { pthread_barrier_wait(&barrier); }
 static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-static void atomicAdd(unsigned long long *p, unsigned long long v) { __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
+static unsigned atomicAdd(unsigned *p, unsigned v) { return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
+static unsigned long long atomicAdd(unsigned long long *p, unsigned long long v) { return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
 static void atomicMax(unsigned long long *p, unsigned long long v)
 {
 	for (unsigned long long old = *p; old < v && !__atomic_compare_exchange_n(p, &old, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);)
@@ -29,13 +31,36 @@ static double __longlong_as_double(long long v) { double d; memcpy(&d, &v, 8); r
 static long long __double_as_longlong(double d) { long long v; memcpy(&v, &d, 8); return v; }
 static unsigned long long __umul64hi(unsigned long long a, unsigned long long b) { return (unsigned __int128)a * b >> 64; }
 static long long __double2ll_rn(double x) { return llrint(x); }
+static long long clock64() { return 0; }
+static void __threadfence() {}
+#define __cosf cosf
+#define __sinf sinf
+#define __logf logf
+static double sinpi(double x) { return sin(x * 3.14159265358979323846); }
 static double cospi(double x) { return cos(x * 3.14159265358979323846); }
-struct __half { float v; };
-struct __nv_bfloat16 { float v; };
-static __half __double2half(double x) { return {(float)x}; }
-static __nv_bfloat16 __double2bfloat16(double x) { return {(float)x}; }
-static float __half2float(__half x) { return x.v; }
-static float __bfloat162float(__nv_bfloat16 x) { return x.v; }
+static float rsqrtf(float x) { return 1 / sqrtf(x); }
+// Numbers of 16 bits, rounded to the nearest; no others than normal ones and zero come here.
+struct __half { unsigned short bits; };
+struct __nv_bfloat16 { unsigned short bits; };
+static unsigned bits_of(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
+static float of_bits(unsigned u) { float x; memcpy(&x, &u, 4); return x; }
+static __half __float2half(float x)
+{
+	const unsigned u = bits_of(x), rest = u & 0x1fff, up = rest > 0x1000 || (rest == 0x1000 && (u & 0x2000));
+	const unsigned magnitude = ((u & 0x7fffffff) >> 13) + up;
+	return {(unsigned short)(u >> 16 & 0x8000 | (magnitude > 112u << 10 ? magnitude - (112u << 10) : 0))};
+}
+static __nv_bfloat16 __float2bfloat16(float x)
+{
+	const unsigned u = bits_of(x);
+	return {(unsigned short)((u + 0x7fff + (u >> 16 & 1)) >> 16)};
+}
+static __half __double2half(double x) { return __float2half((float)x); }
+static __nv_bfloat16 __double2bfloat16(double x) { return __float2bfloat16((float)x); }
+static unsigned short __half_as_ushort(__half x) { return x.bits; }
+static unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
+static float __half2float(__half x) { return of_bits((x.bits & 0x8000u) << 16 | (x.bits & 0x7fff ? ((x.bits & 0x7fffu) + (112u << 10)) << 13 : 0)); }
+static float __bfloat162float(__nv_bfloat16 x) { return of_bits((unsigned)x.bits << 16); }
 
 HARNESS
 
@@ -76,6 +101,88 @@ static void differences(const char *name, const float *a, const float *b, const 
 	u64 count = 0, largest = 0;
 	launch([&] { evotune_apart(a, b, F32, N, want, KEY, masked, limit, &count, &largest); });
 	printf("%s: %llu by up to %g\n", name, count, __longlong_as_double((i64)largest));
+}
+
+// Two sets of an input of so many elements and an output of halves: contents are made twice, from
+// the same keys and from others, and what follows is told.
+static void contents(const char *name, int type, int size, int distribution, double a, double b)
+{
+	enum { ELEMENTS = 1001, ROOM = 8 * ELEMENTS + 16 };
+	static u8 memory[3][2][ROOM];
+	static chain c;
+	span spans[6];
+	for (int k = 0; k < 6; k++) {
+		const bool input = k % 2 == 0;
+		spans[k] = {memory[k / 2][k % 2], (input ? size : 2) * ELEMENTS, nullptr, 0x7ead7ead7ead7ead, input ? KEPT | FILLED : 0u, (u64)(input ? type : F16), (u64)distribution, a, b};
+		memset(spans[k].at, 0xee, ROOM);
+	}
+	const auto begin = [&](u64 secret) { launch([&] { if (blockIdx.x == 0) evotune_begin(&c, secret, 0, 0); }); };
+	const auto make = [&](int row, int key) {
+		for (unsigned y = 0; y < 2; y++)
+			launch([&] { blockIdx.y = y; evotune_refresh(spans + 2 * row, 2, key, &c); });
+	};
+	const auto changed = [&] {
+		u64 count[2] = {};
+		for (unsigned y = 0; y < 4; y++)
+			launch([&] { blockIdx.y = y; evotune_intact(spans, 2, &c, count); });
+		return count[0] + count[1];
+	};
+	const auto digest = [&] { launch([&] { evotune_digest(spans, 2, 0, 1, &c); }); };
+	begin(7);
+	make(0, 0);
+	memory[0][1][5] = 42; // the answer of the launch on the first set
+	digest();
+	const u64 key = c.keys[1];
+	make(1, 1);
+	printf("%s: behind it %d, poison %d;", name, memory[1][0][size * ELEMENTS] == 0xee, memory[1][1][0] == 0xad && memory[1][1][2 * ELEMENTS - 1] == 0x7e);
+	make(2, 1);
+	printf(" again %d,", memcmp(memory[1][0], memory[2][0], size * ELEMENTS) == 0);
+	begin(7), digest();
+	printf(" intact %d,", c.keys[1] == key && changed() == 0);
+	memory[1][0][3] ^= 1;
+	printf(" an input changed %d,", (int)changed());
+	memory[1][0][3] ^= 1, memory[0][1][2 * ELEMENTS - 1] ^= 1;
+	begin(7), digest();
+	printf(" a late answer %d,", c.keys[1] != key && changed() > 60);
+	memory[0][1][2 * ELEMENTS - 1] ^= 1;
+	begin(8), digest();
+	printf(" another secret %d\n", c.keys[1] != key);
+}
+
+// What elements of a distribution are like, in a type.
+static void elements(const char *name, int type, int size, int distribution, double a, double b)
+{
+	enum { VECTORS = 500 };
+	span s = {nullptr, 16 * VECTORS, nullptr, 0, FILLED, (u64)type, (u64)distribution, a, b};
+	double sum = 0, squares = 0, lo = INFINITY, hi = -INFINITY, n = 0;
+	for (i64 v = 0; v < VECTORS; v++) {
+		uint4 x = vector_of(s, 7, 0, 0, VECTORS, v);
+		for (int i = 0; i < 16 / size; i++) {
+			double e = get(&x, type, i);
+			sum += e, squares += e * e, lo = fmin(lo, e), hi = fmax(hi, e), n++;
+		}
+	}
+	printf("%s: mean %.2f rms %.2f from %.1f to %.1f\n", name, sum / n, sqrt(squares / n), lo, hi);
+}
+
+// Elements of a permutation of the integers below n: how many of the first are there once, and how
+// many are elsewhere with another key.
+static void permutation(u64 n, int half, i64 count)
+{
+	span s = {nullptr, 4 * count, nullptr, 0, FILLED, (u64)I32, (u64)PERMUTATION, (double)n, (double)half};
+	vector<int> met(n), other;
+	int once = 0, moved = 0, inside = 1;
+	for (int key = 1; key < 3; key++)
+		for (i64 i = 0; i < count; i++) {
+			uint4 v = vector_of(s, key, 0, 0, (count + 3) / 4, i / 4);
+			const unsigned x = (&v.x)[i % 4];
+			inside = inside && x < n;
+			if (key == 1)
+				once += met[x]++ == 0, other.push_back(x);
+			else
+				moved += other[i] != (int)x;
+		}
+	printf("permutation of %llu: %d of %lld once, inside %d, moved %d\n", n, once, count, inside, moved > count / 2);
 }
 
 int main()
@@ -141,6 +248,27 @@ int main()
 	differences("near, not masked", got, other, hidden, 0, 0.25);
 	other[8] = (float)NAN;
 	differences("not a number", got, other, hidden, 1, 0.25);
+
+	uint4 r = philox<10>(0, 0, 0, 0, 0), q = philox<10>(~0ull, ~0u, ~0u, ~0u, ~0u), p = philox<10>(0x299f31d0a4093822ull, 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344);
+	for (uint4 v : {r, q, p})
+		printf("philox %08x %08x %08x %08x\n", v.x, v.y, v.z, v.w);
+	contents("f32 normal", F32, 4, NORMAL, 1, 2);
+	elements("f32 normal", F32, 4, NORMAL, 1, 2);
+	elements("f64 normal", F64, 8, NORMAL, 1, 2);
+	elements("f16 normal", F16, 2, NORMAL, 1, 2);
+	elements("bf16 normal", BF16, 2, NORMAL, 0, 1);
+	elements("f16 uniform", F16, 2, UNIFORM, -1, 1);
+	elements("bf16 integers", BF16, 2, INTEGERS, -3, 3);
+	elements("e5m2 normal", E5M2, 1, NORMAL, 0, 1);
+	elements("f64 uniform", F64, 8, UNIFORM, -1, 1);
+	elements("f32 uniform", F32, 4, UNIFORM, -1, 1);
+	elements("i32 integers", I32, 4, INTEGERS, -2, 2);
+	elements("i16 integers", I16, 2, INTEGERS, 3, 5);
+	elements("i64 integers", I64, 8, INTEGERS, -2, 2);
+	elements("u8 constant", U8, 1, CONSTANT, 9, 0);
+	permutation(1000, 5, 999);
+	permutation(17, 3, 5);
+	permutation(1 << 16, 8, 1 << 16);
 
 	want[0] = INFINITY, want[2] = 3;
 	square parts[BLOCKS], s = {};
