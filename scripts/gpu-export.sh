@@ -14,7 +14,7 @@
 # a temporary one unless it is given, as it must be for steps one at a time.
 #
 # EACH (60) is the seconds of each campaign's search, LIMIT (530) those of everything; KERNELS chooses kernels, shapes and, after
-# a second colon, other seconds ("attention:2x8x512x64 softmax:4096x1024+16384x4096:15"). Where there are several GPUs, campaigns go on
+# a second colon, other seconds ("attention:2x8x512x64 softmax:4096x1024+16384x4096:15"), and FLAGS gives each campaign further flags. Where there are several GPUs, campaigns go on
 # side by side, and their stores are merged; all that comes after has the first GPU.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -75,7 +75,7 @@ one() {
       continue
     fi
     # shellcheck disable=SC2086 # several flags
-    step "tune-$name" $((seconds + 100)) bin/tune run "$name" --backend cuda --cuda-devices "$gpu" --shape ${shapes//+/ --shape } --time "${seconds}s" --finalists 2 --store "$work/gpu$gpu.db"
+    step "tune-$name" $((seconds + 100)) bin/tune run "$name" --backend cuda --cuda-devices "$gpu" --shape ${shapes//+/ --shape } --time "${seconds}s" --finalists 2 ${FLAGS:-} --store "$work/gpu$gpu.db"
     say "  $name $(grep -h '^best: ' "$logs/tune-$name.txt" | tail -1)"
   done
 }
