@@ -204,6 +204,14 @@ func (q *race) refresher() *refresher {
 	return f
 }
 
+// swept goes through other memory, where the cache is to hold nothing of the sets.
+func (q *race) swept() error {
+	if q.sweep == 0 {
+		return nil
+	}
+	return q.harness.enqueue("sweep", sweepBlocks, q.sweepValues()...)
+}
+
 // sweepValues are the arguments of a sweep.
 func (q *race) sweepValues() []uint64 {
 	dirty := planDirty(q.bytes(q.r.Shape, buffer.output), q.bytes(q.r.Shape, every))
@@ -263,16 +271,10 @@ func (q *race) renew(k int) error { return q.make(len(q.sets), k) }
 // Where the cache is swept, it is so before contents are made, too: whatever the launch has
 // left there, the digest finds its outputs in memory, as without launches.
 func (q *race) chain(order []int, launch func(k int) error) (graph, error) {
-	sweep := func() error {
-		if q.sweep == 0 {
-			return nil
-		}
-		return q.harness.enqueue("sweep", sweepBlocks, q.sweepValues()...)
-	}
 	g, err := capture(q.stream, func() error {
 		for i, k := range order {
 			if i > 0 {
-				if err := sweep(); err != nil {
+				if err := q.swept(); err != nil {
 					return err
 				}
 				if err := q.digest(order[i-1], k, 1); err != nil {
@@ -282,7 +284,7 @@ func (q *race) chain(order []int, launch func(k int) error) (graph, error) {
 			if err := q.make(k, k); err != nil {
 				return err
 			}
-			if err := sweep(); err != nil {
+			if err := q.swept(); err != nil {
 				return err
 			}
 			if err := launch(k); err != nil {

@@ -430,10 +430,14 @@ func planUsed(launch float64, sets int) int {
 }
 
 // planAlone chooses in how many passes the making of contents is timed by itself: in each where it takes
-// half as long as the launches or more, so that each difference is one of neighbors, else in one of eight.
+// longer than the launches, so that each difference is one of neighbors, else in one of four, or of eight
+// where it is short beside them.
 func planAlone(making, launches float64) int {
-	if 2*making > launches {
+	switch {
+	case making > launches:
 		return 1
+	case 4*making > launches:
+		return 4
 	}
 	return 8
 }

@@ -308,7 +308,7 @@ func TestPlanUsed(t *testing.T) {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}
-	if planAlone(100e3, 150e3) != 1 || planAlone(100e3, 250e3) != 8 {
+	if planAlone(100e3, 90e3) != 1 || planAlone(100e3, 250e3) != 4 || planAlone(100e3, 500e3) != 8 {
 		t.Error("contents that take long are not timed beside each pass, or those that do not are")
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -426,10 +427,11 @@ func (q *race) latencies(n int) error {
 	for k := range n {
 		for _, i := range order(^q.r.Seed, k, len(q.runners)) {
 			r := q.runners[i]
-			if _, err := q.fresh.alone(q.stream, q.events, secrets(q.dice, 1)); err != nil {
+			set := k % r.used
+			if err := cmp.Or(q.begin([2]uint64(secrets(q.dice, 1))), q.make(set, set), q.swept(), q.sync()); err != nil {
 				return &ownError{err}
 			}
-			ns, err := r.calls[k%r.used].alone(q.stream)
+			ns, err := r.calls[set].alone(q.stream)
 			if err != nil {
 				return &runError{i, err}
 			}
