@@ -11,6 +11,7 @@ package main
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -192,34 +193,83 @@ struct sample {
 	const char *call;
 };
 
-// A refresh makes the contents of buffers anew. The first kernel has the secret of a pass, two
-// words among its parameters' values, the second makes the contents of all sets, and the third,
-// if there is one, then goes through other memory until the cache holds nothing of them.
-struct refresh {
-	CUfunction begin, kernel, sweep;
-	const unsigned *begin_d, *d, *sweep_d;
-	void **begin_params, **params, **sweep_params;
-	uint64_t *secret;
-};
-
 #define TRY(x, name) do { CUresult r_ = (x); if (r_ != CUDA_SUCCESS) { out->call = name; return r_; } } while (0)
 
-static CUresult begin_once(const struct refresh *f, const uint64_t *secret, CUstream s, struct sample *out)
+// A maker is a node of a graph that makes contents: a launch of refresh, whose first two arguments are
+// the secret of a pass and its turn. The others stay as they are in the graph that it is in.
+enum { REFRESH_PARAMS = 5 };
+
+struct maker {
+	CUgraphNode node;
+	CUDA_KERNEL_NODE_PARAMS p;
+	void *params[REFRESH_PARAMS];
+};
+
+struct makers {
+	CUgraphExec exec;
+	struct maker *list;
+	int n;
+};
+
+// find_makers finds those of a graph, which has to last as long as they do.
+static CUresult find_makers(CUgraph g, CUfunction refresh, struct makers *found, struct sample *out)
 {
-	f->secret[0] = secret[0];
-	f->secret[1] = secret[1];
+	size_t count = 0;
+	TRY(cuGraphGetNodes(g, NULL, &count), "cuGraphGetNodes");
+	CUgraphNode *nodes = calloc(count + 1, sizeof *nodes);
+	found->list = calloc(count + 1, sizeof *found->list);
+	CUresult r = cuGraphGetNodes(g, nodes, &count);
+	for (size_t i = 0; r == CUDA_SUCCESS && i < count; i++) {
+		struct maker *m = &found->list[found->n];
+		CUgraphNodeType type;
+		if ((r = cuGraphNodeGetType(nodes[i], &type)) != CUDA_SUCCESS || type != CU_GRAPH_NODE_TYPE_KERNEL)
+			continue;
+		if ((r = cuGraphKernelNodeGetParams(nodes[i], &m->p)) != CUDA_SUCCESS || m->p.func != refresh)
+			continue;
+		memcpy(m->params, m->p.kernelParams, sizeof m->params);
+		m->p.kernelParams = m->params;
+		m->node = nodes[i];
+		found->n++;
+	}
+	free(nodes);
+	TRY(r, "cuGraphKernelNodeGetParams");
+	return CUDA_SUCCESS;
+}
+
+// seal gives a graph's makers the secret of its next launch.
+static CUresult seal(const struct makers *g, const uint64_t *secret, struct sample *out)
+{
+	for (int i = 0; i < g->n; i++) {
+		struct maker *m = &g->list[i];
+		m->params[0] = (void *)&secret[0];
+		m->params[1] = (void *)&secret[1];
+		TRY(cuGraphExecKernelNodeSetParams(g->exec, m->node, &m->p), "cuGraphExecKernelNodeSetParams");
+	}
+	return CUDA_SUCCESS;
+}
+
+// A refresh begins a pass and, where its graph does not make contents itself, makes those of all sets.
+struct refresh {
+	CUfunction begin;
+	const unsigned *begin_d;
+	void **begin_params;
+	const struct makers *all;
+};
+
+static CUresult begin_once(const struct refresh *f, CUstream s, struct sample *out)
+{
 	TRY(launch(f->begin, f->begin_d, 0, s, f->begin_params), "cuLaunchKernel");
 	return CUDA_SUCCESS;
 }
 
 static CUresult refresh_once(const struct refresh *f, const uint64_t *secret, CUstream s, struct sample *out)
 {
-	CUresult r = begin_once(f, secret, s, out);
+	CUresult r = seal(f->all, secret, out);
+	if (r == CUDA_SUCCESS)
+		r = begin_once(f, s, out);
 	if (r != CUDA_SUCCESS)
 		return r;
-	TRY(launch(f->kernel, f->d, 0, s, f->params), "cuLaunchKernel");
-	if (f->sweep)
-		TRY(launch(f->sweep, f->sweep_d, 0, s, f->sweep_params), "cuLaunchKernel");
+	TRY(cuGraphLaunch(f->all->exec, s), "cuGraphLaunch");
 	return CUDA_SUCCESS;
 }
 
@@ -233,7 +283,7 @@ static CUresult refresh_once(const struct refresh *f, const uint64_t *secret, CU
 // Without alone, contents of all sets are made before each launch of the graph. With it, the
 // graph makes them itself, between its launches, and alone does the same without launches: the
 // difference of the two is the time of the launches. In one of so many passes, of which first is the
-// first of these, alone goes before the graph, with another secret, and again gets its time.
+// first of these, alone goes before the graph, with a secret of its own, and again gets its time.
 enum { PASS_EVENTS = 4 };
 
 struct usual {
@@ -243,7 +293,7 @@ struct usual {
 // Milliseconds from the end of a pass until the device has the next, at most.
 static const float turn_round = .03f;
 
-static CUresult sample_passes(CUgraphExec g, CUgraphExec alone, int first, int every, struct usual usual, CUstream s, const CUevent *events, int passes,
+static CUresult sample_passes(const struct makers *g, CUgraphExec alone, int first, int every, struct usual usual, CUstream s, const CUevent *events, int passes,
                               const uint64_t *secrets, const struct refresh *f, float *again, struct sample *out)
 {
 	double making = 0;
@@ -253,22 +303,23 @@ static CUresult sample_passes(CUgraphExec g, CUgraphExec alone, int first, int e
 	TRY(cuEventRecord(events[0], s), "cuEventRecord");
 	for (int i = 0; i < passes; i++) {
 		const CUevent *e = events + PASS_EVENTS * i;
-		const uint64_t other[2] = {~secrets[2 * i], secrets[2 * i + 1]};
 		CUresult r;
 		if (i > 0)
 			TRY(cuEventSynchronize(e[0]), "cuEventSynchronize");
 		if (alone && i >= first && (i - first) % every == 0) {
-			if ((r = begin_once(f, other, s, out)) != CUDA_SUCCESS)
+			if ((r = begin_once(f, s, out)) != CUDA_SUCCESS)
 				return r;
 			TRY(cuEventRecord(e[1], s), "cuEventRecord");
 			TRY(cuGraphLaunch(alone, s), "cuGraphLaunch");
 			TRY(cuEventRecord(e[2], s), "cuEventRecord");
 		}
-		r = alone ? begin_once(f, secrets + 2 * i, s, out) : refresh_once(f, secrets + 2 * i, s, out);
+		if (alone && (r = seal(g, secrets + 2 * i, out)) != CUDA_SUCCESS)
+			return r;
+		r = alone ? begin_once(f, s, out) : refresh_once(f, secrets + 2 * i, s, out);
 		if (r != CUDA_SUCCESS)
 			return r;
 		TRY(cuEventRecord(e[3], s), "cuEventRecord");
-		TRY(cuGraphLaunch(g, s), "cuGraphLaunch");
+		TRY(cuGraphLaunch(g->exec, s), "cuGraphLaunch");
 		TRY(cuEventRecord(e[4], s), "cuEventRecord");
 	}
 	TRY(cuCtxSynchronize(), "cuCtxSynchronize");
@@ -292,11 +343,11 @@ static CUresult sample_passes(CUgraphExec g, CUgraphExec alone, int first, int e
 }
 
 // sample_alone times the beginning of a pass, and the graph that makes contents alone.
-static CUresult sample_alone(CUgraphExec alone, CUstream s, const CUevent *events, const uint64_t *secret, const struct refresh *f, struct usual *took, struct sample *out)
+static CUresult sample_alone(CUgraphExec alone, CUstream s, const CUevent *events, const struct refresh *f, struct usual *took, struct sample *out)
 {
 	CUresult r;
 	TRY(cuEventRecord(events[0], s), "cuEventRecord");
-	if ((r = begin_once(f, secret, s, out)) != CUDA_SUCCESS)
+	if ((r = begin_once(f, s, out)) != CUDA_SUCCESS)
 		return r;
 	TRY(cuEventRecord(events[1], s), "cuEventRecord");
 	TRY(cuGraphLaunch(alone, s), "cuGraphLaunch");
@@ -465,6 +516,19 @@ func newPackWith(values []uint64, maps, behind int) pack {
 	return p
 }
 
+// newPackOf makes the arguments of a kernel of ours that gets a row by value between others.
+func newPackOf(before []uint64, row []span, after ...uint64) pack {
+	const words = int(unsafe.Sizeof([maxBuffers]span{})) / 8
+	list := make([]span, maxBuffers)
+	copy(list, row)
+	p := newPack(slices.Concat(before, unsafe.Slice((*uint64)(unsafe.Pointer(&list[0])), words), after)...)
+	pointers := unsafe.Slice((*uintptr)(p.params()), p.n)
+	for i := range after {
+		pointers[len(before)+1+i] = pointers[len(before)+words+i]
+	}
+	return p
+}
+
 func (p pack) tensorMap(i int) unsafe.Pointer { return unsafe.Add(p.base, mapBytes*i) }
 func (p pack) params() unsafe.Pointer         { return unsafe.Add(p.at, 8*p.n) }
 func (p pack) free()                          { C.free(p.base) }
@@ -540,34 +604,51 @@ func allowShared(f cu.Function, bytes uint32) error {
 
 // A graph is a chain of launches, ready to run.
 type graph struct {
-	exec  C.CUgraphExec
-	order []int // of the sets that it goes through, of those that make contents
+	made   C.CUgraph
+	makers *C.struct_makers // with what runs
+	order  []int            // of the sets that it goes through, of those that make contents
 }
 
-// capture makes a graph of what enqueue puts into the stream.
-func capture(s cu.Stream, enqueue func() error) (graph, error) {
+// able says whether there is a graph.
+func (g graph) able() bool { return g.makers != nil }
+
+// capture makes a graph of what enqueue puts into the stream, in which launches of refresh make contents.
+func capture(s cu.Stream, refresh cu.Function, enqueue func() error) (graph, error) {
 	var g graph
 	if err := result("cuStreamBeginCapture", C.begin_capture(streamHandle(s))); err != nil {
 		return g, err
 	}
 	err := enqueue()
-	var made C.CUgraph
-	if e := result("cuStreamEndCapture", C.cuStreamEndCapture(streamHandle(s), &made)); err == nil {
+	if e := result("cuStreamEndCapture", C.cuStreamEndCapture(streamHandle(s), &g.made)); err == nil {
 		err = e
 	}
-	if made != nil {
-		defer C.cuGraphDestroy(made)
+	g.makers = (*C.struct_makers)(C.calloc(1, C.size_t(unsafe.Sizeof(C.struct_makers{}))))
+	if err == nil {
+		err = result("cuGraphInstantiateWithFlags", C.cuGraphInstantiateWithFlags(&g.makers.exec, g.made, 0))
+	}
+	if err == nil {
+		var out C.struct_sample
+		if r := C.find_makers(g.made, handle(refresh), g.makers, &out); r != C.CUDA_SUCCESS {
+			err = newDriverError(C.GoString(out.call), int(r))
+		}
 	}
 	if err != nil {
-		return g, err
+		g.free()
+		return graph{}, err
 	}
-	err = result("cuGraphInstantiateWithFlags", C.cuGraphInstantiateWithFlags(&g.exec, made, 0))
-	return g, err
+	return g, nil
 }
 
 func (g graph) free() {
-	if g.exec != nil {
-		C.cuGraphExecDestroy(g.exec)
+	if g.makers != nil {
+		if g.makers.exec != nil {
+			C.cuGraphExecDestroy(g.makers.exec)
+		}
+		C.free(unsafe.Pointer(g.makers.list))
+		C.free(unsafe.Pointer(g.makers))
+	}
+	if g.made != nil {
+		C.cuGraphDestroy(g.made)
 	}
 }
 
@@ -576,33 +657,24 @@ func (g graph) free() {
 // meanwhile had no core.
 type ran struct{ event, least, wall, waited float64 }
 
-// A refresher makes the contents of buffers anew before each pass.
+// A refresher begins passes, and has the graph that makes the contents of all sets.
 type refresher struct {
-	begin, kernel, sweep       cu.Function // sweep is none where the cache is left alone
-	d                          [6]uint32
-	beginArgs, args, sweepArgs pack
-	usual                      float64 // nanoseconds
+	begin     cu.Function
+	beginArgs pack
+	all       graph
+	usual     float64 // nanoseconds
 }
-
-// word is where the secret of two words is among the values of begin.
-const word = 1
 
 // withC gives the refresher as C has it.
 func (f *refresher) withC(do func(*C.struct_refresh)) {
 	const size = unsafe.Sizeof(C.struct_refresh{})
-	c := (*C.struct_refresh)(C.calloc(1, C.size_t(size+3*unsafe.Sizeof(f.d))))
+	c := (*C.struct_refresh)(C.calloc(1, C.size_t(size+unsafe.Sizeof([6]uint32{}))))
 	defer C.free(unsafe.Pointer(c))
-	d := (*[3][6]uint32)(unsafe.Add(unsafe.Pointer(c), size))
-	d[0], d[1], d[2] = f.d, sweepBlocks, [6]uint32{1, 1, 1, threads, 1, 1}
-	c.begin, c.begin_d = handle(f.begin), (*C.uint)(unsafe.Pointer(&d[2]))
+	d := (*[6]uint32)(unsafe.Add(unsafe.Pointer(c), size))
+	*d = [6]uint32{1, 1, 1, threads, 1, 1}
+	c.begin, c.begin_d = handle(f.begin), (*C.uint)(unsafe.Pointer(d))
 	c.begin_params = (*unsafe.Pointer)(f.beginArgs.params())
-	c.secret = (*C.uint64_t)(unsafe.Add(f.beginArgs.at, 8*word))
-	c.kernel, c.d = handle(f.kernel), (*C.uint)(unsafe.Pointer(&d[0]))
-	c.params = (*unsafe.Pointer)(f.args.params())
-	if f.sweepArgs.at != nil {
-		c.sweep, c.sweep_d = handle(f.sweep), (*C.uint)(unsafe.Pointer(&d[1]))
-		c.sweep_params = (*unsafe.Pointer)(f.sweepArgs.params())
-	}
+	c.all = f.all.makers
 	do(c)
 }
 
@@ -611,8 +683,7 @@ var sweepBlocks = [6]uint32{maxBlocks, 1, 1, threads, 1, 1}
 
 func (f *refresher) free() {
 	f.beginArgs.free()
-	f.args.free()
-	f.sweepArgs.free()
+	f.all.free()
 }
 
 // A making is the graph that makes contents as a chain of launches does, without the launches.
@@ -634,10 +705,10 @@ func (g graph) run(s cu.Stream, events []cu.Event, secrets []uint64, f *refreshe
 	var alone C.CUgraphExec
 	if m != nil {
 		usual = C.struct_usual{alone: C.float(m.usual / 1e6), begin: C.float(m.begin / 1e6)}
-		alone = m.exec
+		alone = m.makers.exec
 	}
 	f.withC(func(c *C.struct_refresh) {
-		r = C.sample_passes(g.exec, alone, C.int(first), C.int(every), usual, streamHandle(s), (*C.CUevent)(unsafe.Pointer(&events[0])), C.int(passes),
+		r = C.sample_passes(g.makers, alone, C.int(first), C.int(every), usual, streamHandle(s), (*C.CUevent)(unsafe.Pointer(&events[0])), C.int(passes),
 			(*C.uint64_t)(unsafe.Pointer(&secrets[0])), c, &again[0], &out)
 	})
 	if r != C.CUDA_SUCCESS {
@@ -651,12 +722,12 @@ func (g graph) run(s cu.Stream, events []cu.Event, secrets []uint64, f *refreshe
 }
 
 // measure runs the making by itself.
-func (m *making) measure(s cu.Stream, events []cu.Event, secret []uint64, f *refresher) (usual, begin float64, err error) {
+func (m *making) measure(s cu.Stream, events []cu.Event, f *refresher) (usual, begin float64, err error) {
 	var out C.struct_sample
 	var took C.struct_usual
 	var r C.CUresult
 	f.withC(func(c *C.struct_refresh) {
-		r = C.sample_alone(m.exec, streamHandle(s), (*C.CUevent)(unsafe.Pointer(&events[0])), (*C.uint64_t)(unsafe.Pointer(&secret[0])), c, &took, &out)
+		r = C.sample_alone(m.makers.exec, streamHandle(s), (*C.CUevent)(unsafe.Pointer(&events[0])), c, &took, &out)
 	})
 	if r != C.CUDA_SUCCESS {
 		return 0, 0, newDriverError(C.GoString(out.call), int(r))

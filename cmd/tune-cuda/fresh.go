@@ -26,8 +26,8 @@ type rotation struct {
 	// should have left in a set.
 	spare  *set
 	pools  []cu.DevicePtr // by buffer: contents of those from a file; 0 for others
-	spans  cu.DevicePtr   // a span for each buffer of all sets, then of the spare one
-	list   []span         // what spans holds, if no candidate has changed it
+	list   []span         // for each buffer of all sets, then of the spare one
+	spans  cu.DevicePtr   // the list on the device, where it is written when it is used
 	keys   cu.DevicePtr   // the harness's chain
 	key    string         // under which it is kept
 	guards *guards        // of all of these
@@ -36,7 +36,7 @@ type rotation struct {
 // The harness's chain: its size, where the order of the sets is in it, and how many blocks may
 // make a digest.
 const (
-	chainOrder  = 8 * (2 + maxSets)
+	chainOrder  = 16 * maxSets
 	chainBytes  = chainOrder + 2*4*maxSets + 16*maxSets*digestParts
 	digestParts = 512
 )
@@ -158,12 +158,8 @@ func (q *race) turnOf() uint64 {
 	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "%s\nround %d", q.r.Pool, q.round)))).Uint64()
 }
 
-// restore puts back the tables from which contents are made, which a candidate may have
-// found in memory and changed.
+// restore puts back the contents from files, which a candidate may have found in memory and changed.
 func (q *race) restore() error {
-	if err := upload(q.spans, q.list); err != nil {
-		return err
-	}
 	for i, b := range q.buffers {
 		for k := range q.made {
 			if q.pools[i] != 0 {
@@ -192,16 +188,23 @@ const ahead = 10_000
 
 // refresher makes the contents of all sets anew before each pass, those that a
 // long launch does not go through, too: so every contender finds the cache alike.
-func (q *race) refresher() *refresher {
-	f := &refresher{
-		begin: q.harness.kernels["begin"], beginArgs: newPack(uint64(q.keys), 0, 0, ahead),
-		kernel: q.harness.kernels["refresh"], d: q.rows(len(q.sets)),
-		args: newPack(uint64(q.spans), uint64(len(q.buffers)), 0, uint64(q.keys)),
-	}
-	if q.sweep != 0 {
-		f.sweep, f.sweepArgs = q.harness.kernels["sweep"], newPack(q.sweepValues()...)
-	}
-	return f
+func (q *race) refresher() (*refresher, error) {
+	all, err := capture(q.stream, q.harness.kernels["refresh"], func() error {
+		for k := range q.sets {
+			if err := q.make(k, k); err != nil {
+				return err
+			}
+		}
+		return q.swept()
+	})
+	return &refresher{begin: q.harness.kernels["begin"], beginArgs: newPack(uint64(q.keys), ahead), all: all}, err
+}
+
+// anew gives all sets contents, and the nanoseconds that it took.
+func (q *race) anew() (float64, error) {
+	s := secrets(q.dice, 1)
+	q.contents = [2]uint64(s)
+	return q.fresh.alone(q.stream, q.events, s)
 }
 
 // swept goes through other memory, where the cache is to hold nothing of the sets.
@@ -218,20 +221,22 @@ func (q *race) sweepValues() []uint64 {
 	return []uint64{uint64(q.sweep), uint64(2 * q.info.L2Bytes / 16), uint64(dirty), uint64(q.harness.report)}
 }
 
-// rows is the launch of a harness's kernel that goes through so many sets, with a row of
-// blocks for each buffer. To make an element takes far longer than to write it, so that
-// every thread has one vector, up to as many threads as fill any device.
-func (q *race) rows(sets int) [6]uint32 {
+// rows is the launch of a harness's kernel that goes through so many buffers, with a row of
+// blocks for each.
+func (q *race) rows(n int) [6]uint32 {
 	widest := int64(0)
 	for _, m := range q.spare.blocks {
 		widest = max(widest, m.bytes)
 	}
-	return [6]uint32{uint32(min(widest/16/threads+1, 4*maxBlocks)), uint32(sets * len(q.buffers)), 1, threads, 1, 1}
+	return [6]uint32{uint32(min(widest/16/threads+1, maxBlocks)), uint32(n), 1, threads, 1, 1}
 }
 
 // enqueue puts a kernel of the harness into the stream.
 func (h *harness) enqueue(name string, d [6]uint32, values ...uint64) error {
-	args := newPack(values...)
+	return h.launch(name, d, newPack(values...))
+}
+
+func (h *harness) launch(name string, d [6]uint32, args pack) error {
 	defer args.free()
 	if err := launchKernel(h.kernels[name], d, 0, h.stream, args); err != nil {
 		return fmt.Errorf("harness: %s: %w", name, err)
@@ -239,45 +244,54 @@ func (h *harness) enqueue(name string, d [6]uint32, values ...uint64) error {
 	return nil
 }
 
-// begin gives all sets the keys that follow from a secret alone.
-func (q *race) begin(secret [2]uint64) error {
-	return q.harness.enqueue("begin", [6]uint32{1, 1, 1, threads, 1, 1}, uint64(q.keys), secret[0], secret[1], 0)
+// begin starts a chain: contents follow from the secret alone.
+func (q *race) begin() error {
+	return q.harness.enqueue("begin", [6]uint32{1, 1, 1, threads, 1, 1}, uint64(q.keys), 0)
 }
 
-// digest makes the key of a set from what is in the outputs of another; of a whole order at once
-// if rows is more than one.
-func (q *race) digest(from, to, rows int) error {
+// row is the spans of a set, or of the spare one behind the last.
+func (q *race) row(k int) []span {
+	n := len(q.buffers)
+	return q.list[k*n : (k+1)*n]
+}
+
+// digests is the launch that makes digests of so many sets.
+func (q *race) digests(sets int) [6]uint32 {
 	most := int64(0)
 	for i, b := range q.buffers {
 		if b.output() {
 			most = max(most, q.spare.blocks[i].bytes)
 		}
 	}
-	d := [6]uint32{uint32(min(most/16/(2*threads)+1, digestParts)), uint32(rows), 1, threads, 1, 1}
-	return q.harness.enqueue("digest", d, uint64(q.spans), uint64(len(q.buffers)), uint64(from), uint64(to), uint64(q.keys))
+	return [6]uint32{uint32(min(most/16/(2*threads)+1, digestParts)), uint32(sets), 1, threads, 1, 1}
 }
 
-// make gives the set in a row of the table the contents of the key of set k.
-func (q *race) make(row, k int) error {
-	n := len(q.buffers)
-	at := q.spans + cu.DevicePtr(row*n*int(unsafe.Sizeof(span{})))
-	return q.harness.enqueue("refresh", q.rows(1), uint64(at), uint64(n), uint64(k), uint64(q.keys))
+// digest has the contents of a set follow from what is in the outputs of another.
+func (q *race) digest(from, to int) error {
+	args := newPackOf(nil, q.row(from), uint64(len(q.buffers)), uint64(from), uint64(to), uint64(q.keys))
+	return q.harness.launch("digest", q.digests(1), args)
 }
 
-// renew gives the spare set, the last of the table, the contents of set k.
+// make gives a set, or the spare one, those contents that set k has in a pass with the secret.
+func (q *race) make(to, k int) error {
+	args := newPackOf(q.contents[:], q.row(to), uint64(k), uint64(q.keys))
+	return q.harness.launch("refresh", q.rows(len(q.buffers)), args)
+}
+
+// renew gives the spare set the contents of set k.
 func (q *race) renew(k int) error { return q.make(len(q.sets), k) }
 
 // chain makes a graph that goes through sets in an order: it makes contents, and launches.
 // Where the cache is swept, it is so before contents are made, too: whatever the launch has
 // left there, the digest finds its outputs in memory, as without launches.
 func (q *race) chain(order []int, launch func(k int) error) (graph, error) {
-	g, err := capture(q.stream, func() error {
+	g, err := capture(q.stream, q.harness.kernels["refresh"], func() error {
 		for i, k := range order {
 			if i > 0 {
 				if err := q.swept(); err != nil {
 					return err
 				}
-				if err := q.digest(order[i-1], k, 1); err != nil {
+				if err := q.digest(order[i-1], k); err != nil {
 					return err
 				}
 			}
@@ -309,7 +323,7 @@ func (q *race) making(n int) (*making, error) {
 		for range 3 { // the first takes the graph to the device
 			if err == nil {
 				var usual, begin float64
-				usual, begin, err = m.measure(q.stream, q.events, secrets(q.dice, 1), q.fresh)
+				usual, begin, err = m.measure(q.stream, q.events, q.fresh)
 				m.usual, m.begin = min(m.usual, usual), min(m.begin, begin)
 			}
 		}
@@ -427,10 +441,13 @@ func (q *race) compare(r *runner, sets []int, exact bool) error {
 	if err := q.restore(); err != nil {
 		return err
 	}
+	if err := upload(q.spans, q.list); err != nil {
+		return err
+	}
 	if err := q.harness.begin(); err != nil {
 		return err
 	}
-	if err := q.begin(q.contents); err != nil {
+	if err := q.begin(); err != nil {
 		return err
 	}
 	if n := len(r.graph.order); n > 1 {
@@ -441,7 +458,7 @@ func (q *race) compare(r *runner, sets []int, exact bool) error {
 		if err := upload(q.keys+chainOrder, order); err != nil {
 			return err
 		}
-		if err := q.digest(r.graph.order[0], r.graph.order[1], n-1); err != nil {
+		if err := q.harness.enqueue("digests", q.digests(n-1), uint64(q.spans), uint64(len(q.buffers)), uint64(q.keys)); err != nil {
 			return err
 		}
 	}
@@ -449,7 +466,7 @@ func (q *race) compare(r *runner, sets []int, exact bool) error {
 	if err != nil {
 		return err
 	}
-	if err := q.harness.enqueue("intact", q.rows(r.used), uint64(q.spans), uint64(len(q.buffers)), uint64(q.keys), uint64(changed.at)); err != nil {
+	if err := q.harness.enqueue("intact", q.rows(r.used*len(q.buffers)), q.contents[0], q.contents[1], uint64(q.spans), uint64(len(q.buffers)), uint64(q.keys), uint64(changed.at)); err != nil {
 		return err
 	}
 	found := make([][]*finding[verdict], len(sets))

@@ -32,7 +32,7 @@ const (
 )
 
 var harnessKernels = []string{
-	"fill", "widen", "narrow", "nearby", "set", "poison", "begin", "digest", "refresh", "intact", "veil", "guards_set", "guards_check", "hash", "differ", "apart", "compare", "squares",
+	"fill", "widen", "narrow", "nearby", "set", "poison", "begin", "digest", "digests", "refresh", "intact", "veil", "guards_set", "guards_check", "hash", "differ", "apart", "compare", "squares",
 	"peak_f32", "peak_f64", "peak_tensor_f16", "peak_tensor_bf16", "peak_copy", "peak_write", "peak_read", "sweep",
 }
 

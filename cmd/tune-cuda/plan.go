@@ -47,8 +47,14 @@ func (b buffer) input() bool  { return b.Role != "out" } // filled before a laun
 func (b buffer) made() bool   { return b.input() && b.Distribution == wire.Made }
 func (b buffer) output() bool { return b.Role != "in" } // compared after it
 
+// maxBuffers is how many buffers a problem may have: all are arguments of what makes their contents.
+const maxBuffers = 32
+
 // checkOpen holds a problem's request against what the worker can do.
 func checkOpen(r wire.OpenRequest) ([]buffer, error) {
+	if len(r.Buffers) > maxBuffers {
+		return nil, fmt.Errorf("%d buffers, and at most %d are passed", len(r.Buffers), maxBuffers)
+	}
 	var out []buffer
 	names := map[string]bool{}
 	outputs := 0

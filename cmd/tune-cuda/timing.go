@@ -27,7 +27,7 @@ type race struct {
 	makings  map[int]*making // by the number of sets
 	made     [][][]byte      // contents from a file, by content and buffer
 	turn     uint64          // of the round: which of the contents that are made as a whole
-	contents [2]uint64       // the secret of the last pass
+	contents [2]uint64       // the secret of what is in the sets, and its turn
 	exact    bool            // this request asks for the reference
 	round    int
 	after    wire.State // at the end of the request before
@@ -267,10 +267,12 @@ func (q *race) makeSets() error {
 	if err := q.restore(); err != nil {
 		return err
 	}
-	q.fresh = q.refresher()
+	if q.fresh, err = q.refresher(); err != nil {
+		return err
+	}
 	usual := math.Inf(1)
 	for range 2 {
-		took, err := q.fresh.alone(q.stream, q.events, secrets(q.dice, 1))
+		took, err := q.anew()
 		if err != nil {
 			return err
 		}
@@ -299,7 +301,7 @@ func (q *race) ready(r *runner) error {
 			return err
 		}
 	}
-	if _, err := q.fresh.alone(q.stream, q.events, secrets(q.dice, 1)); err != nil {
+	if _, err := q.anew(); err != nil {
 		return err
 	}
 	launch := math.Inf(1)
@@ -347,7 +349,7 @@ func (q *race) plan(r *runner, launch float64) (err error) {
 // graph gives a chain of launches, one on each of the first n sets; it is kept
 // with the binary for the next timing of the same.
 func (q *race) graph(r *runner, n int) (graph, error) {
-	key := fmt.Sprint(n, q.spans, q.keys, q.sweep, r.said, r.Geometry, q.r.Shape.Dims, q.r.Shape.Scalars, r.calls[0].arrays, len(r.calls))
+	key := fmt.Sprint(n, q.keys, q.sweep, r.said, r.Geometry, q.r.Shape.Dims, q.r.Shape.Scalars, r.calls[0].arrays, len(r.calls))
 	for _, c := range r.calls {
 		key += fmt.Sprint(c.arrays)
 	}
@@ -428,7 +430,8 @@ func (q *race) latencies(n int) error {
 		for _, i := range order(^q.r.Seed, k, len(q.runners)) {
 			r := q.runners[i]
 			set := k % r.used
-			if err := cmp.Or(q.begin([2]uint64(secrets(q.dice, 1))), q.make(set, set), q.swept(), q.sync()); err != nil {
+			q.contents = [2]uint64(secrets(q.dice, 1))
+			if err := cmp.Or(q.begin(), q.make(set, set), q.swept(), q.sync()); err != nil {
 				return &ownError{err}
 			}
 			ns, err := r.calls[set].alone(q.stream)

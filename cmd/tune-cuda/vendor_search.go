@@ -94,7 +94,7 @@ func (q *race) fastest(ways []*way) (passed int, r standing, err error) {
 // that a launch takes by the wall clock.
 func (q *race) try(w *way) (float64, error) {
 	w.tried = true
-	if _, err := q.fresh.alone(q.stream, q.events, secrets(q.dice, 1)); err != nil {
+	if _, err := q.anew(); err != nil {
 		return 0, err
 	}
 	var took float64
@@ -130,10 +130,10 @@ func (w *way) failed(err error) error {
 
 // capture makes the graph of a way that can be run, and takes it to the device.
 func (q *race) capture(w *way, used int) (err error) {
-	if !w.able || w.graph.exec != nil {
+	if !w.able || w.graph.able() {
 		return nil
 	}
-	w.graph, err = capture(q.stream, func() error {
+	w.graph, err = capture(q.stream, q.harness.kernels["refresh"], func() error {
 		for _, s := range q.sets[:used] {
 			if err := w.launch(s.arrays); err != nil {
 				return err
@@ -154,7 +154,7 @@ func (q *race) capture(w *way, used int) (err error) {
 // agree says whether a way gives what the first gives, within the tolerance of the
 // problem. One that fails at it is dropped.
 func (q *race) agree(first, w *way) (bool, error) {
-	if _, err := q.fresh.alone(q.stream, q.events, secrets(q.dice, 1)); err != nil {
+	if _, err := q.anew(); err != nil {
 		return false, err
 	}
 	if err := q.harness.begin(); err != nil {

@@ -225,13 +225,15 @@ EXPORT evotune_poison(void *p, i64 bytes, u64 pattern)
 
 // How launches that are timed get their inputs. A pass goes through sets of buffers, one
 // for each launch. The contents of a set come from a counter-based generator under a key of
-// its own, and are made right before its launch. The key of the first set follows from the
-// secret of the pass, every further one from the secret and a digest of all that the launch
-// before has left in its outputs. So nobody knows the inputs of a launch before the launch
-// before it has given its answer, and no secret need be hidden: a launch that does the work
-// of the next must first do its own, one after the other, and one that leaves its work to
-// the next gets other inputs there. After a pass the keys follow from what the sets hold, so
+// its own, and are made right before its launch. The key follows from the secret of the pass and,
+// but for the first set, a digest of all that the launch before has left in its outputs. So nobody
+// knows the inputs of a launch before the launch before it has given its answer: one that leaves
+// its work to the next gets other inputs there. After a pass the keys follow from what the sets hold, so
 // that an answer that came late is seen: the inputs behind it are not those of its digest.
+//
+// What makes contents are nodes of the graph that launches, with all that they need, the secret and
+// the spans too, among their arguments: a launch can neither make its inputs itself instead of reading
+// them, nor change what makes those of the next, nor how long that takes.
 
 // philox is Philox4x32 (Salmon, Moraes, Dror and Shaw, 2011): with ten rounds for keys, with the
 // seven that pass all tests of randomness for elements.
@@ -261,7 +263,12 @@ struct span {
 };
 
 enum { KEPT = 1, MADE = 2, FILLED = 4, CONTENTS = 3 };
-enum { SETS = 64, PARTS = 512 };
+enum { SETS = 64, PARTS = 512, BUFFERS = 32 };
+
+// A row is the spans of a set, passed by value.
+struct row {
+	span list[BUFFERS];
+};
 
 // A digest of 128 bits: whoever may choose low bits of outputs freely still does not meet another
 // one that he has chosen before, which in 64 bits takes as many steps as 2^32 of one launch.
@@ -269,16 +276,16 @@ struct digest {
 	u64 a, b;
 };
 
-static __device__ void absorb(digest &d, u64 v)
+static __device__ void absorb(digest &d, u64 v, u64 w)
 {
 	d.a = mix(d.a + v + (d.b << 1 | d.b >> 63));
-	d.b = mix(d.b ^ v ^ (d.a >> 7));
+	d.b = mix(d.b ^ w ^ (d.a >> 7));
 }
 
-// A chain is the keys of a pass, and what decides them. Order is that of the sets.
+// A chain is the digests of a pass by the set that they are for, zero for the first, and what they are
+// made of. Order is that of the sets.
 struct chain {
-	u64 secret, turn;
-	u64 keys[SETS];
+	digest of[SETS];
 	u32 order[SETS];
 	u32 arrived[SETS];
 	digest parts[SETS][PARTS];
@@ -291,16 +298,13 @@ static __device__ u64 key_of(u64 secret, u64 set, digest d)
 	return ((u64)r.y << 32 | r.x) ^ d.a;
 }
 
-// begin gives every set a key that follows from the secret alone; digest replaces those of
-// a chain. It then waits for so many cycles, in which the host gets ahead: what it puts into
-// the stream next should be there when it is over.
-EXPORT evotune_begin(chain *c, u64 secret, u64 turn, i64 cycles)
+// begin starts a chain. It then waits for so many cycles, in which the host gets ahead: what it
+// puts into the stream next should be there when it is over.
+EXPORT evotune_begin(chain *c, i64 cycles)
 {
 	i64 start = clock64();
 	if (threadIdx.x < SETS)
-		c->keys[threadIdx.x] = key_of(secret, threadIdx.x, digest{0, 0}), c->arrived[threadIdx.x] = 0;
-	if (threadIdx.x == 0)
-		c->secret = secret, c->turn = turn;
+		c->of[threadIdx.x] = digest{0, 0}, c->arrived[threadIdx.x] = 0;
 	while (clock64() - start < cycles)
 		;
 }
@@ -314,36 +318,29 @@ static __device__ digest combined(digest d)
 	part[threadIdx.x] = d;
 	__syncthreads();
 	for (int k = THREADS / 2; k > 0; k /= 2) {
-		if (threadIdx.x < k) {
-			absorb(part[threadIdx.x], part[threadIdx.x + k].a);
-			absorb(part[threadIdx.x], part[threadIdx.x + k].b);
-		}
+		if (threadIdx.x < k)
+			absorb(part[threadIdx.x], part[threadIdx.x + k].a, part[threadIdx.x + k].b);
 		__syncthreads();
 	}
 	return part[0];
 }
 
-// digest makes the key of set "to" from what is in the outputs of set "from". With more than
-// one row of blocks it does so for each set of the order and the next one at once.
-EXPORT evotune_digest(const span *spans, u32 buffers, u32 from, u32 to, chain *c)
+// digest_of leaves the digest of the outputs of set "from", whose spans are these, for set "to".
+static __device__ void digest_of(const span *spans, u32 buffers, u32 from, u32 to, chain *c)
 {
 	__shared__ int last;
-	digest d = {first_index() + 1u, 0};
-	if (gridDim.y > 1)
-		from = c->order[blockIdx.y], to = c->order[blockIdx.y + 1];
+	digest d = {(u64)first_index() + 1, 0};
 	for (u32 b = 0; b < buffers; b++) {
-		span s = spans[from * buffers + b];
+		const span &s = spans[b];
 		if (s.kept & KEPT)
 			continue;
+		const uint4 *at = (const uint4 *)s.at;
 		i64 vectors = s.bytes / 16, rest = s.bytes % 16;
 		for (i64 i = first_index(); i < vectors; i += stride()) {
-			uint4 v = ((const uint4 *)s.at)[i];
-			absorb(d, (u64)v.y << 32 | v.x);
-			absorb(d, (u64)v.w << 32 | v.z);
+			uint4 v = at[i];
+			absorb(d, (u64)v.y << 32 | v.x, (u64)v.w << 32 | v.z);
 		}
-		if (first_index() < rest)
-			absorb(d, s.at[16 * vectors + first_index()]);
-		absorb(d, b);
+		absorb(d, first_index() < rest ? s.at[16 * vectors + first_index()] : 0, b);
 	}
 	d = combined(d);
 	if (threadIdx.x == 0) {
@@ -358,11 +355,24 @@ EXPORT evotune_digest(const span *spans, u32 buffers, u32 from, u32 to, chain *c
 	d = digest{0, 0};
 	for (u32 b = threadIdx.x; b < gridDim.x; b += THREADS) {
 		volatile digest *p = &c->parts[from][b];
-		absorb(d, p->a), absorb(d, p->b);
+		absorb(d, p->a, p->b);
 	}
 	d = combined(d);
 	if (threadIdx.x == 0)
-		c->keys[to] = key_of(c->secret, to, d), c->arrived[from] = 0;
+		c->of[to] = d, c->arrived[from] = 0;
+}
+
+EXPORT evotune_digest(const __grid_constant__ row r, u32 buffers, u32 from, u32 to, chain *c)
+{
+	digest_of(r.list, buffers, from, to, c);
+}
+
+// digests makes those of a whole order at once, after a pass, from spans that are in memory: a row
+// of blocks for each set but the last.
+EXPORT evotune_digests(const span *spans, u32 buffers, chain *c)
+{
+	const u32 from = c->order[blockIdx.y];
+	digest_of(spans + from * buffers, buffers, from, c->order[blockIdx.y + 1], c);
 }
 
 // Four numbers of a distribution, from 128 random bits.
@@ -464,6 +474,9 @@ template <int T, int SIZE> static __device__ uint4 random_vector(const span &s, 
 	return v;
 }
 
+// The whole number below 2^16 in the low bits, without a conversion, of which a device does few at a time.
+static __device__ float whole(u32 x) { return __uint_as_float(0x4b000000u | (x & 0xffff)) - 0x1p23f; }
+
 // Eight numbers in 16 bits, from 16 random bits each: their steps are as fine as the type's, and what
 // is made before every launch must not take long beside it.
 template <int T> static __device__ uint4 random_halves(const span &s, u64 key, u32 buffer, i64 i)
@@ -474,7 +487,7 @@ template <int T> static __device__ uint4 random_halves(const span &s, u64 key, u
 	u32 out[4];
 #pragma unroll
 	for (int k = 0; k < 4; k++) {
-		const float lo = (float)(w[k] & 0xffff), hi = (float)(w[k] >> 16);
+		const float lo = whole(w[k]), hi = whole(w[k] >> 16);
 		float x = a + (b - a) * (lo * 0x1p-16f), y = a + (b - a) * (hi * 0x1p-16f);
 		if (s.distribution == NORMAL) {
 			const float squared = -2 * __logf((lo + 0.5f) * 0x1p-16f), length = b * squared * rsqrtf(squared);
@@ -488,18 +501,25 @@ template <int T> static __device__ uint4 random_halves(const span &s, u64 key, u
 	return make_uint4(out[0], out[1], out[2], out[3]);
 }
 
-// What a span has in the place of vector i. It has so many whole ones, and a rest. There is one
-// copy of it, since compilers take seconds for it.
-static __device__ __noinline__ uint4 vector_of(const span &s, u64 key, u64 turn, u32 buffer, i64 vectors, i64 i)
+// Four numbers in single precision.
+static __device__ uint4 random_floats(const span &s, u64 key, u32 buffer, i64 i)
 {
-	if (s.kept & MADE)
-		return s.made[mix(turn) % CONTENTS * (vectors + 1) + i];
-	if (!(s.kept & FILLED))
-		return make_uint4((u32)s.pattern, (u32)(s.pattern >> 32), (u32)s.pattern, (u32)(s.pattern >> 32));
-	if (s.type == F16 && (s.distribution == NORMAL || s.distribution == UNIFORM))
-		return random_halves<F16>(s, key, buffer, i);
-	if (s.type == BF16 && (s.distribution == NORMAL || s.distribution == UNIFORM))
-		return random_halves<BF16>(s, key, buffer, i);
+	const uint4 r = philox<7>(key, (u32)i, (u32)(i >> 32), buffer, 0);
+	const float a = (float)s.a, b = (float)s.b;
+	if (s.distribution == UNIFORM) {
+		const float step = (b - a) * 0x1p-24f;
+		return make_uint4(__float_as_uint(a + step * (float)(r.x >> 8)), __float_as_uint(a + step * (float)(r.y >> 8)),
+		                  __float_as_uint(a + step * (float)(r.z >> 8)), __float_as_uint(a + step * (float)(r.w >> 8)));
+	}
+	const float turn = 6.2831853f * 0x1p-24f, x = turn * (float)(r.y >> 8), y = turn * (float)(r.w >> 8);
+	const float l = b * sqrtf(-2 * __logf(((float)r.x + 0.5f) * 0x1p-32f)), m = b * sqrtf(-2 * __logf(((float)r.z + 0.5f) * 0x1p-32f));
+	return make_uint4(__float_as_uint(a + l * __cosf(x)), __float_as_uint(a + l * __sinf(x)), __float_as_uint(a + m * __cosf(y)), __float_as_uint(a + m * __sinf(y)));
+}
+
+// Vectors of the types and distributions that are rare. There is one copy of it, since compilers take
+// seconds for it.
+static __device__ __noinline__ uint4 rare_vector(const span &s, u64 key, u32 buffer, i64 i)
+{
 	switch (s.type) {
 	case F64: return random_vector<F64, 8>(s, key, buffer, i);
 	case F32: return random_vector<F32, 4>(s, key, buffer, i);
@@ -517,37 +537,63 @@ static __device__ __noinline__ uint4 vector_of(const span &s, u64 key, u64 turn,
 	}
 }
 
+// What a span has in the place of vector i. It has so many whole ones, and a rest.
+static __device__ uint4 vector_of(const span &s, u64 key, u64 turn, u32 buffer, i64 vectors, i64 i)
+{
+	if (s.kept & MADE)
+		return s.made[mix(turn) % CONTENTS * (vectors + 1) + i];
+	if (!(s.kept & FILLED))
+		return make_uint4((u32)s.pattern, (u32)(s.pattern >> 32), (u32)s.pattern, (u32)(s.pattern >> 32));
+	if (s.distribution == NORMAL || s.distribution == UNIFORM)
+		switch (s.type) {
+		case F16: return random_halves<F16>(s, key, buffer, i);
+		case BF16: return random_halves<BF16>(s, key, buffer, i);
+		case F32: return random_floats(s, key, buffer, i);
+		}
+	return rare_vector(s, key, buffer, i);
+}
+
 static __device__ u8 byte_at(uint4 v, i64 i)
 {
 	const u32 w = i < 8 ? (i < 4 ? v.x : v.y) : (i < 12 ? v.z : v.w);
 	return (u8)(w >> (8 * (i & 3)));
 }
 
-// refresh gives sets new contents, a row of blocks for each buffer. The keys are those of
-// the chain, from a set on: made again elsewhere contents are the same.
-EXPORT evotune_refresh(const span *spans, u32 buffers, u32 first, const chain *c)
+// The key of a set's contents, for all threads of a block.
+static __device__ u64 block_key(u64 secret, u32 set, const chain *c)
 {
-	const span s = spans[blockIdx.y];
-	const u64 key = c->keys[first + blockIdx.y / buffers], turn = c->turn;
-	const u32 buffer = blockIdx.y % buffers;
-	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
+	__shared__ u64 key;
+	if (threadIdx.x == 0)
+		key = key_of(secret, set, c->of[set]);
+	__syncthreads();
+	return key;
+}
+
+// refresh gives a span new contents, those of the key of a set: made again elsewhere, they are the
+// same. There is a row of blocks for each buffer.
+EXPORT evotune_refresh(u64 secret, u64 turn, const __grid_constant__ row r, u32 set, const chain *c)
+{
+	const u32 buffer = blockIdx.y;
+	const span &s = r.list[buffer];
+	const u64 key = block_key(secret, set, c);
+	const i64 vectors = s.bytes / 16, rest = s.bytes % 16;
+	uint4 *at = (uint4 *)s.at;
 	for (i64 i = first_index(); i < vectors; i += stride())
-		((uint4 *)s.at)[i] = vector_of(s, key, turn, buffer, vectors, i);
+		at[i] = vector_of(s, key, turn, buffer, vectors, i);
 	if (first_index() < rest)
 		s.at[16 * vectors + first_index()] = byte_at(vector_of(s, key, turn, buffer, vectors, vectors), first_index());
 }
 
-// intact counts, for each buffer, what is not as refresh made it with the keys that the
-// chain has now, in those spans that are kept.
-EXPORT evotune_intact(const span *spans, u32 buffers, const chain *c, u64 *changed)
+// intact counts, for each buffer, what is not as refresh makes it now, in those spans that are kept.
+EXPORT evotune_intact(u64 secret, u64 turn, const span *spans, u32 buffers, const chain *c, u64 *changed)
 {
-	const span s = spans[blockIdx.y];
+	const span &s = spans[blockIdx.y];
 	if (!(s.kept & KEPT))
 		return;
-	const u64 key = c->keys[blockIdx.y / buffers], turn = c->turn;
+	const u64 key = block_key(secret, blockIdx.y / buffers, c);
 	const u32 buffer = blockIdx.y % buffers;
 	u64 count = 0;
-	i64 vectors = s.bytes / 16, rest = s.bytes % 16;
+	const i64 vectors = s.bytes / 16, rest = s.bytes % 16;
 	for (i64 i = first_index(); i < vectors; i += stride()) {
 		uint4 a = ((const uint4 *)s.at)[i], b = vector_of(s, key, turn, buffer, vectors, i);
 		count += a.x != b.x || a.y != b.y || a.z != b.z || a.w != b.w;

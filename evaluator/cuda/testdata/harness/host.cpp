@@ -13,6 +13,7 @@ using namespace std;
 #define __global__
 #define __shared__ static
 #define __noinline__
+#define __grid_constant__
 struct dim { unsigned x, y; };
 struct uint4 { unsigned x, y, z, w; };
 static thread_local dim threadIdx;
@@ -39,6 +40,8 @@ static void __threadfence() {}
 static double sinpi(double x) { return sin(x * 3.14159265358979323846); }
 static double cospi(double x) { return cos(x * 3.14159265358979323846); }
 static float rsqrtf(float x) { return 1 / sqrtf(x); }
+static float __uint_as_float(unsigned u) { float x; memcpy(&x, &u, 4); return x; }
+static unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
 // Numbers of 16 bits, rounded to the nearest; no others than normal ones and zero come here.
 struct __half { unsigned short bits; };
 struct __nv_bfloat16 { unsigned short bits; };
@@ -116,37 +119,47 @@ static void contents(const char *name, int type, int size, int distribution, dou
 		spans[k] = {memory[k / 2][k % 2], (input ? size : 2) * ELEMENTS, nullptr, 0x7ead7ead7ead7ead, input ? KEPT | FILLED : 0u, (u64)(input ? type : F16), (u64)distribution, a, b};
 		memset(spans[k].at, 0xee, ROOM);
 	}
-	const auto begin = [&](u64 secret) { launch([&] { if (blockIdx.x == 0) evotune_begin(&c, secret, 0, 0); }); };
-	const auto make = [&](int row, int key) {
-		for (unsigned y = 0; y < 2; y++)
-			launch([&] { blockIdx.y = y; evotune_refresh(spans + 2 * row, 2, key, &c); });
+	const auto begin = [&] { launch([&] { if (blockIdx.x == 0) evotune_begin(&c, 0); }); };
+	const auto set = [&](int row_of) {
+		row r;
+		memcpy(r.list, spans + 2 * row_of, 2 * sizeof(span));
+		return r;
 	};
-	const auto changed = [&] {
+	const auto make = [&](int row_of, int key, u64 secret) {
+		const row r = set(row_of);
+		for (unsigned y = 0; y < 2; y++)
+			launch([&] { blockIdx.y = y; evotune_refresh(secret, 0, r, key, &c); });
+	};
+	const auto changed = [&](u64 secret) {
 		u64 count[2] = {};
 		for (unsigned y = 0; y < 4; y++)
-			launch([&] { blockIdx.y = y; evotune_intact(spans, 2, &c, count); });
+			launch([&] { blockIdx.y = y; evotune_intact(secret, 0, spans, 2, &c, count); });
 		return count[0] + count[1];
 	};
-	const auto digest = [&] { launch([&] { evotune_digest(spans, 2, 0, 1, &c); }); };
-	begin(7);
-	make(0, 0);
+	const auto same = [](digest a, digest b) { return a.a == b.a && a.b == b.b; };
+	const auto digests = [&] { begin(), c.order[0] = 0, c.order[1] = 1, launch([&] { blockIdx.y = 0; evotune_digests(spans, 2, &c); }); };
+	begin();
+	make(0, 0, 7);
 	memory[0][1][5] = 42; // the answer of the launch on the first set
-	digest();
-	const u64 key = c.keys[1];
-	make(1, 1);
+	{
+		const row r = set(0);
+		launch([&] { evotune_digest(r, 2, 0, 1, &c); });
+	}
+	const digest of = c.of[1];
+	make(1, 1, 7);
 	printf("%s: behind it %d, poison %d;", name, memory[1][0][size * ELEMENTS] == 0xee, memory[1][1][0] == 0xad && memory[1][1][2 * ELEMENTS - 1] == 0x7e);
-	make(2, 1);
+	make(2, 1, 7);
 	printf(" again %d,", memcmp(memory[1][0], memory[2][0], size * ELEMENTS) == 0);
-	begin(7), digest();
-	printf(" intact %d,", c.keys[1] == key && changed() == 0);
+	digests();
+	printf(" intact %d,", same(c.of[1], of) && changed(7) == 0);
 	memory[1][0][3] ^= 1;
-	printf(" an input changed %d,", (int)changed());
+	printf(" an input changed %d,", (int)changed(7));
 	memory[1][0][3] ^= 1, memory[0][1][2 * ELEMENTS - 1] ^= 1;
-	begin(7), digest();
-	printf(" a late answer %d,", c.keys[1] != key && changed() > 60);
+	digests();
+	printf(" a late answer %d,", !same(c.of[1], of) && changed(7) > 60);
 	memory[0][1][2 * ELEMENTS - 1] ^= 1;
-	begin(8), digest();
-	printf(" another secret %d\n", c.keys[1] != key);
+	digests();
+	printf(" another secret %d\n", same(c.of[1], of) && changed(8) > 60);
 }
 
 // What elements of a distribution are like, in a type.
