@@ -229,29 +229,25 @@ func (j *judge) checkFinalist(ctx context.Context, c *contender) error {
 	if err := j.sanitizeFinalist(ctx, c); err != nil || c.out() {
 		return err
 	}
+	_, err := j.launchContender(ctx, c, func() (Outcome, error) { return j.launchFinalist(ctx, c.Artifact) })
+	if err != nil || c.out() {
+		return err
+	}
 	return j.profile(ctx, c)
 }
 
-// sanitizeFinalist launches a contender under every tool at the sanitize shapes that the
-// search left out, and removes it if there is a finding. So the winner has been checked at
-// every shape that the definition asks for.
-func (j *judge) sanitizeFinalist(ctx context.Context, c *contender) error {
-	shapes := j.unsearched(c.Artifact)
-	if len(shapes) == 0 {
-		return nil
-	}
-	a := c.Artifact
-	a.Allowed = j.underTools(shapes)
-	out, err := j.launches(ctx, a, shapes)
+// launchContender launches a contender under tools, and removes it if there is a finding.
+func (j *judge) launchContender(ctx context.Context, c *contender, launch func() (Outcome, error)) (Outcome, error) {
+	out, err := launch()
 	// A retry does not repeat the measurements.
 	for try := 0; err != nil && ctx.Err() == nil && try < infrastructureRetries && !errors.Is(err, ErrClosed); try++ {
-		out, err = j.launches(ctx, a, shapes)
+		out, err = launch()
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return out, context.Cause(ctx)
 	}
 	if err != nil {
-		return err
+		return out, err
 	}
 	for i := range out.Evidence {
 		out.Evidence[i].Detail = strings.TrimSuffix("in finals: "+out.Evidence[i].Detail, ": ")
@@ -260,7 +256,22 @@ func (j *judge) sanitizeFinalist(ctx context.Context, c *contender) error {
 	if out.Verdict != "" {
 		c.lose(out)
 		c.entry.Timings, c.entry.HeldOut = nil, nil
+	}
+	return out, nil
+}
+
+// sanitizeFinalist launches a contender under every tool at the sanitize shapes that the
+// search left out. So the winner has been checked at every shape that the definition asks for.
+func (j *judge) sanitizeFinalist(ctx context.Context, c *contender) error {
+	shapes := j.unsearched(c.Artifact)
+	if len(shapes) == 0 {
 		return nil
+	}
+	a := c.Artifact
+	a.Allowed = j.underTools(shapes)
+	out, err := j.launchContender(ctx, c, func() (Outcome, error) { return j.launches(ctx, a, shapes) })
+	if err != nil || c.out() {
+		return err
 	}
 	ran := func(e Evidence) bool { return e.Outcome == Passed }
 	if slices.ContainsFunc(out.Evidence, ran) {

@@ -653,3 +653,66 @@ func TestFinalsSanitizeMachineFails(t *testing.T) {
 		t.Errorf("winner %d after %d tries and %d sessions: %+v", f.Winner, times, l.calls("open"), f.Entries)
 	}
 }
+
+// TestGuardsOfFinalists: a tool that looks at finalists alone launches them at the tuned shapes, once, and a finding
+// costs the win. The search does not call it, and a build for debugging has it with the other tools.
+func TestGuardsOfFinalists(t *testing.T) {
+	beyond := func(tool string) (Findings, error) {
+		if tool == Guards {
+			return Findings{By: Guards, Found: "it reads beyond", Log: "far"}, &Fault{Reason: "illegal address"}
+		}
+		return Findings{}, nil
+	}
+	wrong := func(tool string) (Findings, error) {
+		if tool == Guards {
+			o := right
+			o.Error = 0.5
+			return Findings{Ran: "two launches", Observed: map[string]Observation{"two, at the end": {Outputs: []Output{o}}}}, nil
+		}
+		return Findings{}, nil
+	}
+	p0 := twoShapes()
+	for _, c := range []struct {
+		name    string
+		at      map[string]func(string) (Findings, error)
+		verdict Verdict
+		reason  string
+	}{
+		{"nothing", nil, Correct, ""},
+		{"a fault", map[string]func(string) (Findings, error){p0.Tune[1].Name: beyond}, Sanitizer, "guards: at shape " + p0.Tune[1].Name + ": it reads beyond; illegal address"},
+		{"a wrong answer", map[string]func(string) (Findings, error){p0.Tune[1].Name: wrong}, Sanitizer, "guards: shape two, at the end: output y: error 0.5"},
+		{"at another shape", map[string]func(string) (Findings, error){"odd": beyond}, Correct, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := contest(60e3, 80e3)
+			l.kind, l.tools = "cuda", []string{"memcheck", Guards}
+			l.actors["1"].launchAt = c.at
+			p := twoShapes()
+			f, _ := finals(t, l, p)
+			e := f.Entries[0]
+			if reason, _ := strings.CutPrefix(e.Reason, "finals: "); e.Verdict != c.verdict || !strings.HasPrefix(reason, c.reason) || c.reason == "" && reason != "" || (f.Winner == 0) != (c.verdict == Correct) {
+				t.Errorf("%s: %q, winner %d", e.Verdict, e.Reason, f.Winner)
+			}
+			if n := l.calls("launch candidate 1 guards"); n != 2 {
+				t.Errorf("%d launches: %q", n, l.log)
+			}
+			rows := 0
+			for _, e := range e.Evidence {
+				if e.Check == Guards && strings.HasPrefix(e.Detail, "in finals: ") {
+					rows++
+				}
+			}
+			if rows != 2 {
+				t.Errorf("%d rows: %+v", rows, e.Evidence)
+			}
+			l.log = nil
+			if r := judged(t, l, p); r.Verdict != Correct || l.calls("launch candidate 1 guards") > 0 {
+				t.Errorf("the search: %s %s, %q", r.Verdict, r.Reason, l.log)
+			}
+			p.Debug = true
+			if r := judged(t, l, p); r.Verdict != c.verdict || !strings.HasPrefix(r.Reason, c.reason) {
+				t.Errorf("debug: %s: %s", r.Verdict, r.Reason)
+			}
+		})
+	}
+}

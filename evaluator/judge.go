@@ -783,8 +783,16 @@ func (j *judge) Sanitize(ctx context.Context, a Artifact) (Outcome, error) {
 	begin := time.Now()
 	a.Allowed = j.underTools(shapes)
 	out, err := j.sanitize(ctx, a, shapes...)
+	if err == nil && j.plan.Debug {
+		var more Outcome
+		more, err = j.launchFinalist(ctx, a)
+		out.Evidence = append(out.Evidence, more.Evidence...)
+		if out.Verdict == "" {
+			out.Verdict, out.Reason = more.Verdict, more.Reason
+		}
+	}
 	j.took.note(&j.took.launches, time.Since(begin)/time.Duration(len(shapes)))
-	more := slices.ContainsFunc(j.lab.Sanitizers(), func(tool string) bool { return tool != Schedules })
+	more := slices.ContainsFunc(j.tools(false), func(tool string) bool { return tool != Schedules })
 	if err == nil && a.Sanitize.Name != "" && !j.plan.Debug && more && len(rest) > 0 {
 		out.Evidence = append(out.Evidence, Evidence{
 			Check: SanitizeShapes, Outcome: NotRun, Detail: fmt.Sprintf("the search launches it at %s alone, and the finals at %s", j.searchedAt(a), shapeNames(rest)),
@@ -855,10 +863,32 @@ func (j *judge) sanitize(ctx context.Context, a Artifact, shapes ...kernels.Shap
 	return all, nil
 }
 
-// launches launches an artifact under every tool at some shapes. A tool stops at its
+// launchFinalist launches an artifact under the tools that look at finalists alone, at the tuned shapes that it
+// can compute.
+func (j *judge) launchFinalist(ctx context.Context, a Artifact) (Outcome, error) {
+	shapes := slices.DeleteFunc(slices.Clone(j.plan.Tune), func(s kernels.Shape) bool { return a.Unsupported[s.Name] != "" })
+	a.Allowed = j.underTools(shapes)
+	return j.launchUnder(ctx, a, j.tools(true), shapes)
+}
+
+// tools lists the lab's tools that look at every candidate, or those that look at finalists alone.
+func (j *judge) tools(finalists bool) (list []string) {
+	for _, tool := range j.lab.Sanitizers() {
+		if slices.Contains(j.rules.finalists, tool) == finalists {
+			list = append(list, tool)
+		}
+	}
+	return list
+}
+
+// launches launches an artifact under the tools that look at every candidate, at some shapes.
+func (j *judge) launches(ctx context.Context, a Artifact, shapes []kernels.Shape) (Outcome, error) {
+	return j.launchUnder(ctx, a, j.tools(false), shapes)
+}
+
+// launchUnder launches an artifact under tools at some shapes. A tool stops at its
 // first finding.
-func (j *judge) launches(ctx context.Context, a Artifact, shapes []kernels.Shape) (all Outcome, err error) {
-	tools := j.lab.Sanitizers()
+func (j *judge) launchUnder(ctx context.Context, a Artifact, tools []string, shapes []kernels.Shape) (all Outcome, err error) {
 	outcomes := make([]Outcome, len(tools))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, tool := range tools {
@@ -942,6 +972,9 @@ func (j *judge) launch(ctx context.Context, a Artifact, tool string, s kernels.S
 	}
 	e := Evidence{Check: tool, Outcome: Passed, Detail: "no fault in " + ran}
 	var outputs []Output
+	if len(f.Observed) > 0 {
+		where = "" // each tells of its own
+	}
 	for _, shape := range slices.Sorted(maps.Keys(f.Observed)) {
 		o := f.Observed[shape]
 		if _, reason := j.tolerance.wrong(o, a.Threads); reason != "" {

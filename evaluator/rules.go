@@ -54,6 +54,8 @@ type rules struct {
 	// that reject only optimized builds.
 	sanitizers          []string
 	blocking, optimized []string
+	// finalists names the tools that look at finalists alone, at the tuned shapes.
+	finalists []string
 	// unseen is what no tool checks, with the reason: "not run" in every result.
 	unseen []Evidence
 }
@@ -70,7 +72,7 @@ var rulesByKind = map[string]*rules{
 		clockShare: 0.01, clockSlack: 80 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.30,
 		hangs:      5 * time.Second,
-		sanitizers: []string{"asan", "tsan", "guards", "memcheck"},
+		sanitizers: []string{"asan", "tsan", Guards, "memcheck"},
 	},
 	"cuda": {
 		batch: 500 * time.Microsecond, ask: 3,
@@ -79,7 +81,8 @@ var rulesByKind = map[string]*rules{
 		clockShare: 0.05, clockSlack: 40 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
 		computeHeadroom: 1.10, memoryHeadroom: 1.15,
 		hangs:      10 * time.Second,
-		sanitizers: []string{"memcheck", "racecheck", "synccheck", "initcheck", "schedules"},
+		sanitizers: []string{"memcheck", "racecheck", "synccheck", "initcheck", Schedules, Guards},
+		finalists:  []string{Guards},
 		// nvcc compiles WMMA on a local array to a trap, with this diagnostic.
 		blocking: []string{"cannot perform wmma load or store on local memory"},
 		// ptxas compiles what it cannot do as requested (C7508 and others of setmaxnreg;
@@ -90,7 +93,7 @@ var rulesByKind = map[string]*rules{
 		unseen: []Evidence{
 			{Check: "races in global memory", Detail: "racecheck looks at shared memory alone"},
 			{Check: "shared memory within a block", Detail: "initcheck does not look at it, and memcheck at its end alone: an array may run into another"},
-			{Check: "sanitizers at other shapes", Detail: "what only larger shapes make the code do is looked at by parity and after timing alone"},
+			{Check: "sanitizers at other shapes", Detail: "what only larger shapes make the code do is looked at by parity, after timing and, of finalists, by guards alone"},
 		},
 	},
 }
@@ -166,6 +169,10 @@ const (
 
 // Schedules is the check that covers what racecheck cannot follow.
 const Schedules = "schedules"
+
+// Guards is the check that launches on buffers that begin or end where memory does: on a CPU at every
+// shape in a search, on a GPU finalists at the tuned shapes.
+const Guards = "guards"
 
 // CoveredBy names the check of the same result that, if it passes, covers what the check
 // e did not run for, as e's detail says; "" if there is none. No check covers a missing

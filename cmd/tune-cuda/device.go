@@ -110,6 +110,7 @@ func (d *device) describe(dev cu.Device) error {
 	}
 	i.Capability, i.L2Bytes = 10*major+minor, int64(l2)
 	i.CUDADriver = cu.Version()
+	i.Mapping = mapsMemory(dev)
 	i.GraphLaunch = true
 	return nil
 }

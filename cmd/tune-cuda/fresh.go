@@ -568,15 +568,6 @@ func (q *race) settle(k int) ([]wire.Output, error) {
 func (q *race) checkZones(r *runner) error {
 	var z zones
 	err := q.harness.gather(func() (err error) {
-		// The tables, too, are where a candidate may have found them.
-		if err := q.guards.upload(); err != nil {
-			return err
-		}
-		if r.work != nil {
-			if err := r.work.guards.upload(); err != nil {
-				return err
-			}
-		}
 		z, err = q.harness.lookAtGuards(q.guards, r.work)
 		return err
 	})

@@ -108,7 +108,15 @@ func (h *harness) poison(to cu.DevicePtr, bytes int64, pattern uint64) error {
 }
 
 func (h *harness) setGuards(g *guards) error {
+	if err := h.tabulate(g); err != nil {
+		return err
+	}
 	return h.run("guards_set", int64(len(g.list)), uint64(g.table))
+}
+
+// tabulate writes the table of guards, in the stream.
+func (h *harness) tabulate(g *guards) error {
+	return check("cuMemcpyHtoDAsync", cu.MemcpyHtoDAsync(g.table, unsafe.Pointer(unsafe.SliceData(g.host)), int64(len(g.host)), h.stream))
 }
 
 // begin empties the report.
@@ -175,6 +183,9 @@ func (f *finding[T]) read() []T {
 
 func (h *harness) checkGuards(g *guards) (*finding[uint64], error) {
 	f, err := find[uint64](h, int64(len(g.list)))
+	if err == nil {
+		err = h.tabulate(g)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log"
 	"math"
 	"slices"
 
@@ -14,8 +15,9 @@ import (
 )
 
 // An instance is one shape and seed of the problem: what goes in and what must
-// come out. Nothing writes to it once it is made.
+// come out. Nothing of ours writes to it once it is made, and review sees what candidates wrote.
 type instance struct {
+	shape  wire.Shape
 	inputs []cu.DevicePtr // pristine, of the buffers that are filled; 0 for others
 	want   []cu.DevicePtr // double, of the buffers that are compared; 0 for others
 	key    uint64         // of the veil over want; 0 without one
@@ -50,32 +52,94 @@ func (p *problem) bytes(s wire.Shape, which func(buffer) bool) int64 {
 func every(buffer) bool { return true }
 
 // instanceBytes is what an instance takes in the end.
-func (p *problem) instanceBytes(s wire.Shape, reference bool) int64 {
+func (p *problem) instanceBytes(s wire.Shape) int64 {
 	sum := p.bytes(s, buffer.input)
 	for i, b := range p.buffers {
-		if reference && b.output() {
+		if b.output() {
 			sum += 8 * s.Elements[i]
 		}
 	}
 	return sum
 }
 
-// instance makes the inputs of a shape and seed, and the reference's outputs
-// where they are wanted.
-func (p *problem) instance(s wire.Shape, seed uint64, reference bool) (*instance, error) {
-	key := fmt.Sprintf("instance %s %d %v", shapeKey(s), seed, reference)
-	return keeping(p, key, p.instanceBytes(s, reference), func() (*instance, func(), error) {
-		n := &instance{
-			inputs: make([]cu.DevicePtr, len(p.buffers)), want: make([]cu.DevicePtr, len(p.buffers)),
-			rms: make([]float64, len(p.buffers)), mean: make([]float64, len(p.buffers)), slack: make([]float64, len(p.buffers)),
-		}
-		err := p.fillInstance(n, s, seed, reference)
+// instance gives the inputs of a shape and seed, and the reference's outputs. It is kept.
+func (p *problem) instance(s wire.Shape, seed uint64) (*instance, error) {
+	if err := p.review(); err != nil {
+		return nil, err
+	}
+	key := fmt.Sprintf("instance %s %d", shapeKey(s), seed)
+	return keeping(p, key, p.instanceBytes(s), func() (*instance, func(), error) {
+		n, err := p.newInstance(s, seed, true)
 		if err != nil {
-			n.free()
 			return nil, nil, err
 		}
 		return n, n.free, nil
 	})
+}
+
+// inputs gives the inputs of a shape and seed by buffer, nil for buffers that are not filled. They are kept
+// by the host, where no candidate finds them.
+func (p *problem) inputs(s wire.Shape, seed uint64) ([][]byte, error) {
+	key := fmt.Sprintf("inputs %s %d", shapeKey(s), seed)
+	return keeping(p, key, p.bytes(s, buffer.input), func() ([][]byte, func(), error) {
+		n, err := p.newInstance(s, seed, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer n.free()
+		data := make([][]byte, len(p.buffers))
+		for i, b := range p.buffers {
+			if b.input() {
+				data[i] = make([]byte, s.Elements[i]*b.size())
+				if err := download(data[i], n.inputs[i]); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
+		return data, func() {}, nil
+	})
+}
+
+// newInstance makes an instance, without what must come out if there is to be no reference.
+func (p *problem) newInstance(s wire.Shape, seed uint64, reference bool) (*instance, error) {
+	n := &instance{
+		shape: s, inputs: make([]cu.DevicePtr, len(p.buffers)), want: make([]cu.DevicePtr, len(p.buffers)),
+		rms: make([]float64, len(p.buffers)), mean: make([]float64, len(p.buffers)), slack: make([]float64, len(p.buffers)),
+	}
+	if err := p.fillInstance(n, s, seed, reference); err != nil {
+		n.free()
+		return nil, err
+	}
+	return n, nil
+}
+
+// review compares what is kept of instances with digests that the host holds, once after a binary was
+// loaded: one that ran before may have written to it, and whoever comes next must not be blamed for that. What
+// was changed is given up, so that it is made anew. All of it is one piece of work for the device.
+func (p *problem) review() error {
+	if !p.stale {
+		return nil
+	}
+	kept := map[string]*finding[uint64]{}
+	err := p.harness.gather(func() (err error) {
+		for key, k := range p.kept {
+			if n, ok := k.value.(*instance); ok && err == nil {
+				kept[key], err = p.startHash(n)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for key, f := range kept {
+		if n := p.kept[key].value.(*instance); !slices.Equal(f.read(), n.hashes) {
+			log.Printf("an earlier candidate changed what is kept of shape %s; it is made anew", n.shape.Name)
+			p.forget(key)
+		}
+	}
+	p.stale = false
+	return nil
 }
 
 func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference bool) error {
@@ -149,7 +213,14 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 	if !reference { // without one nothing is ever compared, and kernels cost under a sanitizer
 		return p.sync()
 	}
-	n.hashes, err = p.hashInstance(n, s)
+	var f *finding[uint64]
+	err = p.harness.gather(func() (err error) {
+		f, err = p.startHash(n)
+		return err
+	})
+	if err == nil {
+		n.hashes = f.read()
+	}
 	return err
 }
 
@@ -393,7 +464,8 @@ func (p *problem) unveiled(n *instance, s wire.Shape, do func() error) error {
 }
 
 // startHash puts the hashing of an instance into the stream.
-func (p *problem) startHash(n *instance, s wire.Shape) (*finding[uint64], error) {
+func (p *problem) startHash(n *instance) (*finding[uint64], error) {
+	s := n.shape
 	f, err := find[uint64](p.harness, int64(2*len(p.buffers)))
 	if err != nil {
 		return nil, err
@@ -411,18 +483,6 @@ func (p *problem) startHash(n *instance, s wire.Shape) (*finding[uint64], error)
 		}
 	}
 	return f, nil
-}
-
-func (p *problem) hashInstance(n *instance, s wire.Shape) ([]uint64, error) {
-	var f *finding[uint64]
-	err := p.harness.gather(func() (err error) {
-		f, err = p.startHash(n, s)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return f.read(), nil
 }
 
 // A set is working memory for one shape.
@@ -445,23 +505,32 @@ func (w *set) free() {
 func (p *problem) set(s wire.Shape, k int) (*set, error) {
 	key := fmt.Sprintf("set %v %d", s.Elements, k)
 	return keeping(p, key, p.bytes(s, every), func() (*set, func(), error) {
-		n := len(p.buffers)
-		w := &set{blocks: make([]block, n), arrays: make([]cu.DevicePtr, n), first: make([]cu.DevicePtr, n)}
-		for i, b := range p.buffers {
-			var err error
-			if w.blocks[i], err = newBlock(s.Elements[i] * b.size()); err != nil {
-				w.free()
-				return nil, nil, err
-			}
-			w.arrays[i] = w.blocks[i].at
-		}
-		var err error
-		if w.guards, err = newGuards(w.blocks); err != nil {
-			w.free()
+		w, err := p.newSet(s, newBlock)
+		if err != nil {
 			return nil, nil, err
 		}
 		return w, w.free, p.harness.setGuards(w.guards)
 	})
+}
+
+// newSet takes working memory, each buffer in a block that place gives.
+func (p *problem) newSet(s wire.Shape, place func(bytes int64) (block, error)) (*set, error) {
+	n := len(p.buffers)
+	w := &set{blocks: make([]block, n), arrays: make([]cu.DevicePtr, n), first: make([]cu.DevicePtr, n)}
+	for i, b := range p.buffers {
+		var err error
+		if w.blocks[i], err = place(s.Elements[i] * b.size()); err != nil {
+			w.free()
+			return nil, err
+		}
+		w.arrays[i] = w.blocks[i].at
+	}
+	var err error
+	if w.guards, err = newGuards(w.blocks); err != nil {
+		w.free()
+		return nil, err
+	}
+	return w, nil
 }
 
 // load puts an instance's inputs into a set: all of them, or only those that a

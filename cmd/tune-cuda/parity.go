@@ -33,11 +33,19 @@ func (p *problem) compareLaunches(r wire.ParityRequest) (wire.ParityAnswer, erro
 	if err != nil {
 		return a, err
 	}
-	n, err := p.instance(r.Shape, r.Seed, true)
+	n, err := p.instance(r.Shape, r.Seed)
 	if err != nil {
 		return a, err
 	}
-	w, err := p.set(r.Shape, 0)
+	w, work, free, err := p.memory(b, r)
+	if free != nil {
+		defer free()
+	}
+	var none *unmappedError
+	if errors.As(err, &none) {
+		a.NotMapped = none.Error()
+		return a, nil
+	}
 	if err != nil {
 		return a, err
 	}
@@ -46,10 +54,6 @@ func (p *problem) compareLaunches(r wire.ParityRequest) (wire.ParityAnswer, erro
 		if err := p.makeFirst(w); err != nil {
 			return a, err
 		}
-	}
-	work, err := p.prepare(b, r.Geometry)
-	if err != nil {
-		return a, err
 	}
 	if err := p.harness.setGuards(w.guards); err != nil {
 		return a, err
@@ -67,13 +71,13 @@ func (p *problem) compareLaunches(r wire.ParityRequest) (wire.ParityAnswer, erro
 	// What fails from here on is the candidate's. It is one piece of work for the
 	// device, which is waited for once: what the device does wrong by itself in the
 	// meantime cannot be told from it.
-	c, err := p.newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), w.arrays, work)
+	c, err := p.newCall(b, r.Geometry, r.Shape, p.scalarValues(r.Shape, false), w.arrays, work.address())
 	if err == nil {
 		defer c.free()
-		err = p.launches(c, w, n, repeat, l.differ)
+		err = p.launches(c, w, work, n, repeat, l.differ)
 	}
 	if err == nil {
-		err = p.inspect(l, b, w, r.Shape)
+		err = p.inspect(l, work, w, r.Shape)
 	}
 	if err == nil {
 		err = p.harness.fetch()
@@ -108,29 +112,41 @@ func (p *problem) makeFirst(w *set) error {
 	return nil
 }
 
-// prepare gives a binary its workspace, zero and guarded.
-func (p *problem) prepare(b *binary, g wire.Geometry) (cu.DevicePtr, error) {
+// prepare gives a binary its workspace, zero and guarded; nil for none.
+func (p *problem) prepare(b *binary, g wire.Geometry) (*workspace, error) {
 	if _, err := launches(g); err != nil && b.routine == nil {
-		return 0, nil // the launch will say so
+		return nil, nil // the launch will say so
 	}
 	work, err := b.workspace(g.Workspace)
 	if err != nil || work == nil {
-		return 0, err
+		return nil, err
 	}
+	return work, p.clear(work)
+}
+
+// clear makes a workspace zero, and sets its guards.
+func (p *problem) clear(work *workspace) error {
 	if err := p.harness.zero(work.at, work.bytes); err != nil {
-		return 0, err
+		return err
 	}
-	return work.at, p.harness.setGuards(work.guards)
+	return p.harness.setGuards(work.guards)
 }
 
 // launches runs the candidate as often as asked and counts what later launches
 // gave differently from the first. Outputs are poisoned before the last launch, which is the
 // one that is compared, and hold ordinary numbers before the others: a candidate
-// that works only where it sees poison gives two answers.
-func (p *problem) launches(c *call, w *set, n *instance, repeat int, differ *finding[uint64]) error {
+// that works only where it sees poison gives two answers. Every second launch finds the workspace zero, as the first
+// does, and the others find what the launch before has left: one that reads there too early
+// may find what is right for these inputs.
+func (p *problem) launches(c *call, w *set, work *workspace, n *instance, repeat int, differ *finding[uint64]) error {
 	for k := range repeat {
 		if k > 0 {
 			if err := p.loadSet(w, n, true); err != nil {
+				return err
+			}
+		}
+		if k > 0 && k%2 == 0 && work != nil {
+			if err := p.harness.zero(work.at, work.bytes); err != nil {
 				return err
 			}
 		}
@@ -173,7 +189,7 @@ type look struct {
 }
 
 // inspect puts into the stream a look at all that the launches may have touched.
-func (p *problem) inspect(l *look, b *binary, w *set, s wire.Shape) (err error) {
+func (p *problem) inspect(l *look, work *workspace, w *set, s wire.Shape) (err error) {
 	// Findings begin at zero, whatever a candidate may have written there.
 	if err := p.harness.clean(); err != nil {
 		return err
@@ -188,10 +204,10 @@ func (p *problem) inspect(l *look, b *binary, w *set, s wire.Shape) (err error) 
 			}
 		}
 	}
-	if l.zones, err = p.harness.lookAtGuards(w.guards, b.work); err != nil {
+	if l.zones, err = p.harness.lookAtGuards(w.guards, work); err != nil {
 		return err
 	}
-	if l.again, err = p.startHash(l.instance, s); err != nil {
+	if l.again, err = p.startHash(l.instance); err != nil {
 		return err
 	}
 	l.outputs, err = p.startCompare(w.arrays, l.instance, s, stored, true)
@@ -235,7 +251,7 @@ func (p *problem) control(r wire.ControlRequest) (wire.ControlAnswer, error) {
 	if err := checkShape(r.Shape, p.buffers, p.scalars); err != nil {
 		return a, err
 	}
-	n, err := p.instance(r.Shape, r.Seed, true)
+	n, err := p.instance(r.Shape, r.Seed)
 	if err != nil {
 		return a, err
 	}
@@ -372,10 +388,11 @@ func (p *problem) writeReference(r wire.ReferenceRequest) (wire.ReferenceAnswer,
 	if err := checkShape(r.Shape, p.buffers, p.scalars); err != nil {
 		return a, err
 	}
-	n, err := p.instance(r.Shape, r.Seed, !r.InputsOnly)
+	n, err := p.newInstance(r.Shape, r.Seed, !r.InputsOnly)
 	if err != nil {
 		return a, err
 	}
+	defer n.free()
 	var all []float64
 	for i, b := range p.buffers {
 		v := make([]float64, r.Shape.Elements[i])
@@ -434,11 +451,11 @@ func (p *problem) launch(r wire.LaunchRequest) (wire.LaunchAnswer, error) {
 	if err != nil {
 		return a, err
 	}
-	n, err := p.instance(r.Shape, r.Seed, false)
+	inputs, err := p.inputs(r.Shape, r.Seed)
 	if err != nil {
 		return a, err
 	}
-	err = p.launchOnce(b, n, r)
+	err = p.launchOnce(b, inputs, r)
 	a.ElapsedNS = time.Since(begin).Nanoseconds()
 	var own *ownError
 	if errors.As(err, &own) {
@@ -456,14 +473,14 @@ type ownError struct{ error }
 // launchOnce launches on memory that is exactly as large as the buffers, with
 // no guards: the tool that watches sees what lies outside. Outputs are as the
 // allocator gave them.
-func (p *problem) launchOnce(b *binary, n *instance, r wire.LaunchRequest) error {
+func (p *problem) launchOnce(b *binary, inputs [][]byte, r wire.LaunchRequest) error {
 	arrays := make([]cu.DevicePtr, len(p.buffers)+1) // the last is the workspace
 	defer releaseAll(arrays)
 	for i, x := range p.buffers {
 		var err error
 		bytes := r.Shape.Elements[i] * x.size()
 		if arrays[i], err = alloc(bytes); err == nil && x.input() {
-			err = p.harness.copyTo(arrays[i], n.inputs[i], bytes)
+			err = upload(arrays[i], inputs[i])
 		}
 		if err != nil {
 			return &ownError{err}

@@ -415,6 +415,19 @@ func planBlock(bytes int64) (align, room int64) {
 	return align, bytes + align + 2*guardBytes
 }
 
+// planMapped gives where a buffer of so many bytes begins in mapped memory of so many, and the bytes of guards
+// around it: it begins where that does or, at the end, ends as near to its end as the alignment allows that
+// exported operators promise.
+func planMapped(bytes, room int64, where string) (offset, before, after int64) {
+	if where == wire.AtEnd {
+		offset = room - (bytes+promisedAlign-1)/promisedAlign*promisedAlign
+	}
+	return offset, min(offset, guardBytes), min(room-offset-bytes, guardBytes)
+}
+
+// promisedAlign is the alignment of arrays, in bytes, that exported operators promise to kernels.
+const promisedAlign = 16
+
 // startIn gives the first aligned address that leaves room for a guard behind base.
 func startIn(base uint64, align int64) uint64 {
 	n := uint64(align)

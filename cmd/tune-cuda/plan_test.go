@@ -701,3 +701,27 @@ func made(types ...string) []buffer {
 	}
 	return list
 }
+
+// TestMapped: buffers begin where mapped memory begins, or end less than 16 bytes before it does, and guards have what
+// is left on both sides.
+func TestMapped(t *testing.T) {
+	const room = pageBytes
+	for _, c := range []struct {
+		bytes                 int64
+		where                 string
+		offset, before, after int64
+	}{
+		{4, wire.AtBegin, 0, 0, guardBytes},
+		{room, wire.AtBegin, 0, 0, 0},
+		{room - 100, wire.AtBegin, 0, 0, 100},
+		{4, wire.AtEnd, room - 16, guardBytes, 12},
+		{16, wire.AtEnd, room - 16, guardBytes, 0},
+		{17, wire.AtEnd, room - 32, guardBytes, 15},
+		{room, wire.AtEnd, 0, 0, 0},
+		{room - 20, wire.AtEnd, 16, 16, 4},
+	} {
+		if offset, before, after := planMapped(c.bytes, room, c.where); offset != c.offset || before != c.before || after != c.after {
+			t.Errorf("%d bytes at the %s: at %d with guards of %d and %d, want %d, %d and %d", c.bytes, c.where, offset, before, after, c.offset, c.before, c.after)
+		}
+	}
+}

@@ -290,14 +290,14 @@ func (q *race) ready(r *runner) error {
 	}
 	scalars := q.scalarValues(q.r.Shape, false)
 	for _, w := range q.sets {
-		c, err := q.newCall(r.binary, r.Geometry, q.r.Shape, scalars, w.arrays, work)
+		c, err := q.newCall(r.binary, r.Geometry, q.r.Shape, scalars, w.arrays, work.address())
 		if err != nil {
 			return err
 		}
 		r.calls = append(r.calls, c)
 	}
 	if r == q.runners[0] {
-		if r.check, err = q.newCall(r.binary, r.Geometry, q.r.Shape, scalars, q.spare.arrays, work); err != nil {
+		if r.check, err = q.newCall(r.binary, r.Geometry, q.r.Shape, scalars, q.spare.arrays, work.address()); err != nil {
 			return err
 		}
 	}

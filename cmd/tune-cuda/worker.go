@@ -35,6 +35,8 @@ type problem struct {
 
 	shelf   // of instances and sets
 	request uint64
+	// stale says that a binary was loaded since the instances were reviewed: others may have run until then.
+	stale bool
 	// dice draw what no candidate may foresee: contents of the inputs, and which
 	// launches are looked at. Nothing else decides about them.
 	dice *rand.Rand
@@ -159,18 +161,26 @@ func releaseAll(list []cu.DevicePtr) {
 
 // A block is memory with guards around it.
 type block struct {
-	base, at cu.DevicePtr
-	bytes    int64
+	base, at      cu.DevicePtr
+	bytes         int64
+	before, after int64    // bytes of the guards
+	mapped        *mapping // instead of base
 }
 
 // newBlock takes memory for so many bytes, at whose end, to the byte, a guard begins.
 func newBlock(bytes int64) (block, error) {
 	align, room := planBlock(bytes)
 	base, err := alloc(room)
-	return block{base, cu.DevicePtr(startIn(uint64(base), align)), bytes}, err
+	return block{base: base, at: cu.DevicePtr(startIn(uint64(base), align)), bytes: bytes, before: guardBytes, after: guardBytes}, err
 }
 
-func (b block) free() { release(b.base) }
+func (b block) free() {
+	if b.mapped != nil {
+		b.mapped.free()
+		return
+	}
+	release(b.base)
+}
 
 // A guard is as in the harness.
 type guard struct {
@@ -180,36 +190,37 @@ type guard struct {
 	slot   int64
 }
 
-// guards are those of some blocks, listed in device memory.
+// guards are those of some blocks. The list is in memory of the host, from which it is copied to the table
+// in device memory before each use: a candidate may have changed that.
 type guards struct {
 	list  []guard
+	host  []byte
 	table cu.DevicePtr
 }
 
 func newGuards(blocks []block) (*guards, error) {
+	bytes := 2 * len(blocks) * int(unsafe.Sizeof(guard{}))
 	g := &guards{}
-	for _, b := range blocks {
-		n := int64(len(g.list))
-		g.list = append(g.list,
-			guard{b.at - guardBytes, guardBytes, -guardBytes, n},
-			guard{b.at + cu.DevicePtr(b.bytes), guardBytes, b.bytes, n + 1})
-	}
 	var err error
-	if g.table, err = alloc(int64(len(g.list)) * int64(unsafe.Sizeof(guard{}))); err != nil {
+	if g.host, err = allocHost(bytes); err != nil {
 		return nil, err
 	}
-	if err := g.upload(); err != nil {
-		release(g.table)
+	g.list = unsafe.Slice((*guard)(unsafe.Pointer(unsafe.SliceData(g.host))), 2*len(blocks))
+	for i, b := range blocks {
+		g.list[2*i] = guard{b.at - cu.DevicePtr(b.before), b.before, -b.before, int64(2 * i)}
+		g.list[2*i+1] = guard{b.at + cu.DevicePtr(b.bytes), b.after, b.bytes, int64(2*i + 1)}
+	}
+	if g.table, err = alloc(int64(bytes)); err != nil {
+		freeHost(g.host)
 		return nil, err
 	}
 	return g, nil
 }
 
-func (g *guards) upload() error { return upload(g.table, g.list) }
-
 func (g *guards) free() {
 	if g != nil {
 		release(g.table)
+		freeHost(g.host)
 	}
 }
 
@@ -266,6 +277,19 @@ type workspace struct {
 	guards *guards
 }
 
+// address is 0 where there is no workspace.
+func (w *workspace) address() cu.DevicePtr {
+	if w == nil {
+		return 0
+	}
+	return w.at
+}
+
+func (w *workspace) free() {
+	w.guards.free()
+	w.block.free()
+}
+
 func (b *binary) free() {
 	if b == nil {
 		return
@@ -288,7 +312,6 @@ func (b *binary) dropGraphs() {
 
 func (b *binary) dropWorkspace() {
 	if b.work != nil {
-		b.work.guards.free()
 		b.work.free()
 		b.work = nil
 	}
@@ -387,6 +410,7 @@ func (p *problem) load(r wire.LoadRequest) (wire.LoadAnswer, error) {
 		return wire.LoadAnswer{}, err
 	}
 	p.binaries[r.Name] = b
+	p.stale = true
 	return b.answer, nil
 }
 

@@ -29,6 +29,8 @@ type unit struct {
 	plain bool
 	// debug keeps asserts and switches optimisation off.
 	debug bool
+	// early are the kernels that a dependent one follows, of a unit that gets delays.
+	early []string
 	// known is PTX of the unit without information on lines, where there is some already.
 	known string
 	// candidate says that other machines may compile it, or use what was compiled here.

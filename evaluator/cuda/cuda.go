@@ -58,8 +58,9 @@ type Options struct {
 	// one of a Python package, else the one the linker finds.
 	NVRTC string
 	// Sanitizers lists the tools of compute-sanitizer to run, of "memcheck",
-	// "racecheck", "synccheck" and "initcheck", and "schedules", the launches with
-	// delays. Empty means all that work here; "none" alone means none.
+	// "racecheck", "synccheck" and "initcheck", "schedules", the launches with
+	// delays, and "guards", those between pages that are not mapped. Empty means all that work here;
+	// "none" alone means none.
 	Sanitizers []string
 	// SanitizeWorkers is the number of processes under each tool and GPU, and
 	// twice as many under racecheck, the slowest. Zero means 2.
@@ -103,6 +104,9 @@ const (
 // schedules is the check that runs candidates with random delays.
 const schedules = evaluator.Schedules
 
+// guards is the check that launches finalists on buffers that begin or end where mapped memory does.
+const guards = evaluator.Guards
+
 func sanitizers() []string { return []string{memcheck, racecheck, synccheck, initcheck} }
 
 // The values of Options.Compiler.
@@ -126,7 +130,7 @@ var _ evaluator.Backend = (*Backend)(nil)
 // New returns the CUDA backend. It looks for nothing yet: Open and Doctor do.
 func New(o Options) (*Backend, error) {
 	for _, s := range o.Sanitizers {
-		all := append(sanitizers(), schedules)
+		all := append(sanitizers(), schedules, guards)
 		if slices.Contains(all, s) || s == "none" && len(o.Sanitizers) == 1 {
 			continue
 		}

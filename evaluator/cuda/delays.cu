@@ -42,3 +42,26 @@ extern "C" __global__ void schedules(long n, const float *in, float *out)
 {
 	exchange(n, out, false);
 }
+
+// Of two kernels the second hands on the numbers that the first has left in the workspace. It may begin before the
+// first has ended; one that does not wait for that finds them there unless the first is late.
+extern "C" __global__ void leaves(long n, const float *in, float *out, float *work)
+{
+	if (threadIdx.x < n)
+		work[threadIdx.x] = n - 1 - threadIdx.x;
+}
+
+extern "C" __global__ void takes_awaited(long n, const float *in, float *out, float *work)
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+	if (threadIdx.x < n)
+		out[threadIdx.x] = work[threadIdx.x];
+}
+
+extern "C" __global__ void takes(long n, const float *in, float *out, float *work)
+{
+	if (threadIdx.x < n)
+		out[threadIdx.x] = work[threadIdx.x];
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -80,6 +81,10 @@ type delayed struct {
 	// are, of sites in all.
 	delays, sites int
 	kinds         map[string]int
+	// early are the kernels in which the next may begin at once, spoiled is how many bulk copies find
+	// something else where they write to.
+	early   []string
+	spoiled int
 	// mnemonics are those of the whole module.
 	mnemonics map[string]bool
 }
@@ -99,6 +104,12 @@ func (d delayed) String() string {
 	if around < d.sites {
 		s += fmt.Sprintf(", around %d instructions of %d", around, d.sites)
 	}
+	if d.spoiled > 0 {
+		s += fmt.Sprintf("; what %d bulk copies overwrite is spoiled before", d.spoiled)
+	}
+	if len(d.early) > 0 {
+		s += "; the next kernel may begin at once, and before the work, of " + strings.Join(d.early, ", ")
+	}
 	return s
 }
 
@@ -108,8 +119,10 @@ var errNoDelay = errors.New("there is no delay around any of its barriers, copie
 // delay inserts random delays into PTX: where a kernel begins and ends, and before and
 // after the instructions of sites, or of those that choose takes of so many. They compute
 // nothing that the kernel uses, so that a correct kernel gives what it gave. Stores says
-// that they are before what writes to global memory, too.
-func delay(ptx string, stores bool, choose func(sites int) []bool) (delayed, error) {
+// that they are before what writes to global memory, too. Early names kernels that a dependent one follows: it may
+// begin as soon as all of their blocks have, and they begin their work when it has had its time. Where bulk copies
+// write to, there is something else before. The error is an *unawaitedError where a kernel waits for none of them.
+func delay(ptx string, stores bool, early []string, choose func(sites int) []bool) (delayed, error) {
 	at := func(mnemonic string) (site, string) {
 		s, kind := siteOf(mnemonic)
 		if stores && kind == "" && begins(mnemonic, store.stem) {
@@ -119,6 +132,9 @@ func delay(ptx string, stores bool, choose func(sites int) []bool) (delayed, err
 	}
 	statements, err := ptxStatements(ptx)
 	if err != nil {
+		return delayed{}, err
+	}
+	if err := unawaited(statements); err != nil {
 		return delayed{}, err
 	}
 	d := delayed{kinds: map[string]int{}, mnemonics: map[string]bool{}}
@@ -153,9 +169,19 @@ func delay(ptx string, stores bool, choose func(sites int) []bool) (delayed, err
 		p, kind := at(s.mnemonic)
 		if s.function != function {
 			function, fresh = s.function, false
+			if s.entry && slices.Contains(early, s.name) {
+				out.WriteString(ptx[copied:s.start] + earlyBlock)
+				copied = s.start
+				d.early = append(d.early, s.name)
+			}
 			if s.entry {
 				put(s.start)
 			}
+		}
+		if block := spoilBlock(ptx[s.start:s.end], s.mnemonic); block != "" {
+			out.WriteString(ptx[copied:s.start] + block)
+			copied = s.start
+			d.spoiled++
 		}
 		taken := (p.before || p.after) && !queued[i]
 		if taken {
@@ -228,6 +254,128 @@ func jumps(mnemonic string) bool {
 	stem, _, _ := strings.Cut(mnemonic, ".")
 	return slices.Contains([]string{"bra", "brx", "call", "ret", "exit", "trap"}, stem)
 }
+
+// An unawaitedError names a kernel that never waits for copies that it begins.
+type unawaitedError struct{ kernel, copies, wait string }
+
+func (e *unawaitedError) Error() string {
+	return fmt.Sprintf("nothing in %s waits for its bulk copies (%s): there is no %s", e.kernel, e.copies, e.wait)
+}
+
+// completions are the ways to be told that bulk copies have ended: what the mnemonic of a copy has, and
+// instructions of which a kernel needs one of each.
+var completions = []struct {
+	copies string
+	waits  [][]string
+}{
+	{"mbarrier::complete_tx", [][]string{{"mbarrier.try_wait", "mbarrier.test_wait"}}},
+	{"bulk_group", [][]string{{"cp.async.bulk.commit_group"}, {"cp.async.bulk.wait_group"}}},
+}
+
+// unawaited looks for a kernel that begins bulk copies and waits for none, whatever else it does: neither
+// itself nor, if it calls any, in another function.
+func unawaited(statements []ptxStatement) error {
+	type function struct {
+		entry, calls bool
+		name         string
+		mnemonics    []string
+	}
+	var all []*function
+	var called []string // what functions have that kernels may call
+	last := -1
+	for _, s := range statements {
+		if s.function != last {
+			all, last = append(all, &function{entry: s.entry, name: s.name}), s.function
+		}
+		f := all[len(all)-1]
+		f.mnemonics = append(f.mnemonics, s.mnemonic)
+		f.calls = f.calls || begins(s.mnemonic, "call")
+		if !s.entry {
+			called = append(called, s.mnemonic)
+		}
+	}
+	for _, f := range all {
+		if !f.entry {
+			continue
+		}
+		has := f.mnemonics
+		if f.calls {
+			has = slices.Concat(has, called)
+		}
+		for _, c := range completions {
+			copies := slices.IndexFunc(has, func(m string) bool {
+				return strings.Contains(m, "async") && strings.Contains(m, c.copies)
+			})
+			for _, stems := range c.waits {
+				if copies >= 0 && !slices.ContainsFunc(has, func(m string) bool {
+					return slices.ContainsFunc(stems, func(stem string) bool { return begins(m, stem) })
+				}) {
+					return &unawaitedError{f.name, has[copies], strings.Join(stems, " or ")}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// loading matches bulk copies to shared memory with their destination and, of those that no tensor map describes,
+// their size.
+var loading = regexp.MustCompile(`^(?:@(!?[\w$%]+)\s+)?cp\.async\.bulk(?:\.tensor\.\dd)?\.shared::(?:cluster|cta)\.\S*\s*\[\s*([\w$%]+(?:\s*\+\s*\d+)?)\s*\]\s*,\s*\[[^\[\]]*\]\s*,\s*([\w$%]+)?`)
+
+// aCopy is a copy that spoilBlock takes.
+const aCopy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 16, [%r2];"
+
+// spoilBlock writes NaN to the first 16 bytes that a bulk copy to shared memory will overwrite, "" for another
+// statement. The copy may write there at once: whoever reads before it has, without waiting for it, must not find
+// what was right in the launch before.
+func spoilBlock(statement, mnemonic string) string {
+	if !begins(mnemonic, "cp.async.bulk") {
+		return ""
+	}
+	m := loading.FindStringSubmatch(statement)
+	if m == nil {
+		return ""
+	}
+	guard, to, size := m[1], m[2], m[3]
+	if begins(mnemonic, "cp.async.bulk.tensor") {
+		size = "1"
+	}
+	if size == "" {
+		return ""
+	}
+	condition := "setp.ne.u32 evotune_copies, evotune_size, 0;"
+	if guard != "" {
+		condition = fmt.Sprintf("setp.ne.and.u32 evotune_copies, evotune_size, 0, %s;", guard)
+	}
+	return fmt.Sprintf(`
+{ // spoiled
+.reg .pred evotune_copies;
+.reg .b32 evotune_size, evotune_nan;
+mov.b32 evotune_size, %s;
+mov.b32 evotune_nan, 0x7fffffff;
+%s
+@evotune_copies st.shared::cluster.v4.b32 [%s], {evotune_nan, evotune_nan, evotune_nan, evotune_nan};
+@evotune_copies fence.proxy.async;
+}
+`, size, condition, to)
+}
+
+// earlyBlock lets the next kernel begin when all blocks of this one are here, and waits for some 30 us: one that does
+// not wait for this kernel's end has computed from what was there before.
+const earlyBlock = `
+{ // the next may begin
+.reg .pred evotune_wait;
+.reg .b32 evotune_a, evotune_b;
+griddepcontrol.launch_dependents;
+mov.u32 evotune_a, %clock;
+evotune_again:
+nanosleep.u32 1000;
+mov.u32 evotune_b, %clock;
+sub.u32 evotune_b, evotune_b, evotune_a;
+setp.lt.u32 evotune_wait, evotune_b, 60000;
+@evotune_wait bra evotune_again;
+}
+`
 
 // delayBlock is one delay: none in seven cases of eight, otherwise 0.1 to 16 us, of which
 // nanosleep makes up to twice as much. The clock makes every launch another schedule.

@@ -145,6 +145,7 @@ func (d disassembly) has(stems []string) bool {
 func (h *lab) delayedUnit(c *candidate) unit {
 	u := h.unit(c.src, h.Plan.Debug)
 	u.arch, u.candidate = c.arch, !c.baseline
+	u.early = c.followed()
 	u.plain = u.triton == nil // which leaves it out of the PTX that is known already
 	if u.plain && !u.debug {
 		u.known = c.out.PTX
@@ -222,7 +223,7 @@ func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b
 
 func (h *lab) delayUnit(ctx context.Context, u unit, by assembler, r room) (b delayedBuild, err error) {
 	stores, local := u.triton != nil, u.local()
-	key := cache.Key("delayed 3", delayBlock(0), fmt.Sprint(sites), u.key(h.compilerOf(u).identity()), by.identity(), fmt.Sprint(r.registers))
+	key := cache.Key("delayed 4", delayBlock(0), spoilBlock(aCopy, "cp.async.bulk"), earlyBlock, fmt.Sprint(sites, u.early), u.key(h.compilerOf(u).identity()), by.identity(), fmt.Sprint(r.registers))
 	if stores {
 		key = cache.Key(key, fmt.Sprint(store))
 	}
@@ -240,8 +241,11 @@ func (h *lab) delayUnit(ctx context.Context, u unit, by assembler, r room) (b de
 	if r.share > 0 {
 		choose = r.draw
 	}
-	d, err := delay(text, stores, choose)
+	d, err := delay(text, stores, u.early, choose)
+	var unawaited *unawaitedError
 	switch {
+	case errors.As(err, &unawaited):
+		return b, &ptxFault{reason: err.Error()}
 	case errors.Is(err, errNoDelay):
 		return b, &labs.Refusal{Summary: err.Error()}
 	case err != nil:
@@ -296,7 +300,8 @@ func (h *lab) proveDelays(ctx context.Context) {
 	}
 	var failures []error
 	for _, by := range h.assemblers(ctx) {
-		if err = h.tryDelays(ctx, by, unit{source: delaySource, arch: arch, plain: true}); err == nil {
+		trials := delayTrials(d)
+		if err = h.tryDelays(ctx, by, plantedDelays(arch, trials), trials); err == nil {
 			h.delayer = by
 			tool.Version = fmt.Sprintf("%s, assembled by %s", h.compiler.version(), by.name())
 			return
@@ -308,9 +313,51 @@ func (h *lab) proveDelays(ctx context.Context) {
 	h.Log.Warn("candidates cannot be run with delays", "error", err)
 }
 
-func (h *lab) tryDelays(ctx context.Context, by assembler, u unit) error {
-	key := cache.Key("schedules 2", delayBlock(0), fmt.Sprint(sites), u.key(h.compiler.identity()), by.identity(), h.gpus[0].device.Name, h.gpus[0].device.DriverString,
-		HarnessSource, fmt.Sprint(h.options.workerEnv), h.workerPath)
+// A delayTrial is a planted kernel that must be right with delays, or one that must not.
+type delayTrial struct {
+	right    bool
+	entry    string
+	also     []string
+	geometry wire.Geometry
+}
+
+// String is what the trial is called in a worker.
+func (t delayTrial) String() string {
+	name := schedules
+	if t.right {
+		name = "clean"
+	}
+	return strings.Join(append([]string{name}, t.also...), "-")
+}
+
+// delayTrials are those of delaySource.
+func delayTrials(d wire.Device) []delayTrial {
+	one := wire.Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{256, 1, 1}}
+	list := []delayTrial{{right: true, entry: "clean", geometry: one}, {entry: schedules, geometry: one}}
+	if d.Capability < asynchronous || d.CUDADriver < 12030 {
+		return list
+	}
+	for _, second := range []string{"takes_awaited", "takes"} {
+		first, next := one, one
+		next.Entry, next.Dependent = second, true
+		first.Entry, first.Workspace, first.Then = "leaves", 4*256, []wire.Geometry{next}
+		list = append(list, delayTrial{right: second != "takes", entry: "leaves", also: []string{second}, geometry: first})
+	}
+	return list
+}
+
+// plantedDelays is the unit of delaySource.
+func plantedDelays(arch string, trials []delayTrial) unit {
+	u := unit{source: delaySource, arch: arch, plain: true}
+	if slices.ContainsFunc(trials, func(t delayTrial) bool { return t.entry == "leaves" }) {
+		u.early = []string{"leaves"}
+	}
+	return u
+}
+
+func (h *lab) tryDelays(ctx context.Context, by assembler, u unit, trials []delayTrial) error {
+	key := cache.Key("schedules 3", delayBlock(0), spoilBlock(aCopy, "cp.async.bulk"), earlyBlock, fmt.Sprint(sites, trials), u.key(h.compiler.identity()), by.identity(),
+		h.gpus[0].device.Name, h.gpus[0].device.DriverString, HarnessSource, fmt.Sprint(h.options.workerEnv), h.workerPath)
 	if _, ok := h.Cache.Get("sanitizers", key, nil); ok {
 		return nil
 	}
@@ -336,35 +383,35 @@ func (h *lab) tryDelays(ctx context.Context, by assembler, u unit) error {
 		return err
 	}
 	defer w.kill()
-	for _, entry := range []string{"clean", schedules} {
+	for _, t := range trials {
+		name := t.String()
 		var loaded wire.LoadAnswer
-		if err := w.call(ctx, h.options.Timeout, wire.Load, wire.LoadRequest{Name: entry, Cubin: path, Entry: entry}, &loaded); err != nil {
+		if err := w.call(ctx, h.options.Timeout, wire.Load, wire.LoadRequest{Name: name, Cubin: path, Entry: t.entry, Also: t.also}, &loaded); err != nil {
 			return err
 		}
 		if loaded.Fault != nil {
 			return errors.New(faultText(loaded.Fault))
 		}
 		r := wire.ParityRequest{
-			Binary: entry, Shape: shape, Seed: 1, Repeat: delayedLaunches, TimeoutNS: h.options.Timeout.Nanoseconds(),
-			Geometry: wire.Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{256, 1, 1}},
+			Binary: name, Shape: shape, Seed: 1, Repeat: delayedLaunches, TimeoutNS: h.options.Timeout.Nanoseconds(), Geometry: t.geometry,
 		}
 		var a wire.ParityAnswer
 		if err := w.call(ctx, h.options.Timeout, wire.Parity, r, &a); err != nil {
 			return err
 		}
 		if a.Fault != nil {
-			return fmt.Errorf("the planted kernel %s: %s", entry, faultText(a.Fault))
+			return fmt.Errorf("the planted kernel %s: %s", name, faultText(a.Fault))
 		}
 		if len(a.Outputs) != 1 {
-			return fmt.Errorf("the planted kernel %s: the worker compared %d outputs of 1", entry, len(a.Outputs))
+			return fmt.Errorf("the planted kernel %s: the worker compared %d outputs of 1", name, len(a.Outputs))
 		}
 		o := a.Outputs[0]
 		right := a.Different == 0 && o.NotFinite == 0 && o.Unwritten == 0 && float64(o.Error) <= rightExchange
 		switch {
-		case entry == "clean" && !right:
-			return fmt.Errorf("a kernel without a fault is wrong with delays: error %.3g, %d elements differ between launches", float64(o.Error), a.Different)
-		case entry == schedules && right:
-			return errors.New("delays do not show the fault that was planted for them")
+		case t.right && !right:
+			return fmt.Errorf("a kernel without a fault (%s) is wrong with delays: error %.3g, %d elements differ between launches", name, float64(o.Error), a.Different)
+		case !t.right && right:
+			return fmt.Errorf("delays do not show the fault that was planted for them (%s)", name)
 		}
 	}
 	h.Keep("sanitizers", key, nil, nil)
@@ -384,7 +431,7 @@ func (h *lab) launchDelayed(ctx context.Context, c *candidate) (f evaluator.Find
 	}
 	// What Triton compiles is tried in other schedules whatever it has: no tool follows
 	// what its programs do to one another in global memory.
-	if !seen.copies && !seen.waits && c.src.Triton == nil {
+	if !seen.copies && !seen.waits && c.src.Triton == nil && len(c.followed()) == 0 {
 		const all = "racecheck follows all of its instructions"
 		if !slices.ContainsFunc(h.sanitizers, func(s *sanitizer) bool { return s.name == racecheck }) {
 			return evaluator.Findings{NotRun: all + ", and does not run here"}, nil
@@ -461,6 +508,19 @@ func (h *lab) tryDelayed(ctx context.Context, c *candidate, r room, shapes []*sh
 		}
 	}
 	return f, short, nil
+}
+
+// followed lists the kernels that a dependent one follows at some shape.
+func (c *candidate) followed() (list []string) {
+	for _, g := range c.geometry {
+		for i, k := range g.Then {
+			if k.Dependent {
+				list = append(list, cmp.Or(g.Kernels()[i].Entry, c.src.Entry))
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // delayerOf assembles a candidate with delays: that of Triton knows the version of its PTX.
@@ -559,22 +619,11 @@ func (h *lab) delayedLaunches(ctx context.Context, w *worker, c *candidate, shap
 	}
 	w.had(c)
 	defer h.unload(w, c)
-	seed := h.problem.seedOf(0)
 	f.Observed = map[string]evaluator.Observation{}
 	for _, d := range shapes {
-		shape := d.wire
-		if shape.Outputs, err = h.expect(ctx, w, shape, seed, nil); err != nil {
-			return f, nil, err
-		}
-		if silent, err := h.prepareShape(ctx, w, shape, seed); err != nil || silent != "" {
+		a, silent, err := h.compareIn(ctx, w, c, d, wire.ParityRequest{Repeat: delayedLaunches})
+		if err != nil || silent != "" {
 			return evaluator.Findings{NotRun: silent}, nil, err
-		}
-		r := wire.ParityRequest{
-			Binary: c.name, Geometry: c.geometry[d], Shape: shape, Seed: seed, Repeat: delayedLaunches, TimeoutNS: (toolPatience * h.options.Timeout).Nanoseconds(),
-		}
-		var a wire.ParityAnswer
-		if err := w.call(ctx, toolPatience*h.options.Timeout, wire.Parity, r, &a); err != nil {
-			return f, nil, err
 		}
 		if a.Fault != nil && !a.Fault.Fatal && slices.Contains(noRoom, a.Fault.Name) {
 			return evaluator.Findings{}, &shortage{why: "with delays it does not fit: " + faultText(a.Fault)}, nil
@@ -586,4 +635,18 @@ func (h *lab) delayedLaunches(ctx context.Context, w *worker, c *candidate, shap
 		f.Observed[d.shape.Name] = h.observedTwice(a)
 	}
 	return f, nil, nil
+}
+
+// compareIn has a worker compare a loaded candidate with the reference on the first contents of a shape, as a request says that
+// lacks all of this. Silent says why there is nothing to compare with.
+func (h *lab) compareIn(ctx context.Context, w *worker, c *candidate, d *shapeData, r wire.ParityRequest) (a wire.ParityAnswer, silent string, err error) {
+	limit, seed := toolPatience*h.options.Timeout, h.problem.seedOf(0)
+	r.Binary, r.Geometry, r.Shape, r.Seed, r.TimeoutNS = c.name, c.geometry[d], d.wire, seed, limit.Nanoseconds()
+	if r.Shape.Outputs, err = h.expect(ctx, w, r.Shape, seed, nil); err != nil {
+		return a, "", err
+	}
+	if silent, err = h.prepareShape(ctx, w, r.Shape, seed); err != nil || silent != "" {
+		return a, silent, err
+	}
+	return a, "", w.call(ctx, limit, wire.Parity, r, &a)
 }

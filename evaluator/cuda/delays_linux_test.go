@@ -92,8 +92,9 @@ func TestSchedulesThatDoNotWork(t *testing.T) {
 		blind, say string
 		tools      []string
 	}{
-		{blind: schedules, say: "it does not work here (the assembler of the tests: delays do not show the fault that was planted for them)"},
-		{blind: "clean", say: "a kernel without a fault is wrong with delays"},
+		{blind: schedules, say: "it does not work here (the assembler of the tests: delays do not show the fault that was planted for them (schedules))"},
+		{blind: "schedules-takes", say: "delays do not show the fault that was planted for them (schedules-takes)"},
+		{blind: "clean", say: "a kernel without a fault (clean) is wrong with delays"},
 		{say: "switched off by the options", tools: []string{racecheck}},
 	} {
 		t.Run(c.say, func(t *testing.T) {

@@ -165,12 +165,17 @@ func TestPTXBehindDirectives(t *testing.T) {
 
 var oneDelay = regexp.MustCompile(`(?s)\n\{ // a delay\n.*?\n\}\n`)
 
+// other is what else is put in.
+var other = regexp.MustCompile(`(?s)\n\{ // (spoiled|the next may begin)\n.*?\n\}\n`)
+
 // undelayed is PTX without its delays.
-func undelayed(text string) string { return oneDelay.ReplaceAllLiteralString(text, "") }
+func undelayed(text string) string {
+	return oneDelay.ReplaceAllLiteralString(other.ReplaceAllLiteralString(text, ""), "")
+}
 
 // TestDelays: what is around each delay.
 func TestDelays(t *testing.T) {
-	d, err := delay(trickyPTX, false, nil)
+	d, err := delay(trickyPTX, false, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +185,7 @@ func TestDelays(t *testing.T) {
 	if n := len(oneDelay.FindAllString(d.text, -1)); n != d.delays {
 		t.Errorf("%d delays, of which %d are told", n, d.delays)
 	}
-	marked, err := ptxStatements(strings.ReplaceAll(oneDelay.ReplaceAllLiteralString(d.text, "\ndelay;\n"), "\r", ""))
+	marked, err := ptxStatements(strings.ReplaceAll(oneDelay.ReplaceAllLiteralString(other.ReplaceAllLiteralString(d.text, ""), "\ndelay;\n"), "\r", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,15 +204,15 @@ func TestDelays(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("delays (-want +got):\n%s", diff)
 	}
-	if want := "delays at 17 places (bar 2, barrier 2, cp 1, mbarrier 2, wgmma 3)"; d.String() != want {
+	if want := "delays at 17 places (bar 2, barrier 2, cp 1, mbarrier 2, wgmma 3); what 1 bulk copies overwrite is spoiled before"; d.String() != want {
 		t.Errorf("%q, want %q", d.String(), want)
 	}
-	if d, err := delay(".version 8.4\n", false, nil); err != nil || d.delays != 0 {
+	if d, err := delay(".version 8.4\n", false, nil, nil); err != nil || d.delays != 0 {
 		t.Errorf("a module without code: %d delays, %v", d.delays, err)
 	}
 	// No two delays are alike: with one seed two warps would go in step.
 	var seeds []string
-	for _, m := range regexp.MustCompile(`0x[0-9a-f]{8};`).FindAllString(strings.ReplaceAll(strings.ReplaceAll(d.text, "0x85ebca6b;", ""), "0xc2b2ae35;", ""), -1) {
+	for _, m := range regexp.MustCompile(`0x[0-9a-f]{8};`).FindAllString(strings.ReplaceAll(strings.ReplaceAll(other.ReplaceAllLiteralString(d.text, ""), "0x85ebca6b;", ""), "0xc2b2ae35;", ""), -1) {
 		if slices.Contains(seeds, m) {
 			t.Errorf("the constant %s comes twice", m)
 		}
@@ -237,7 +242,7 @@ func TestDelaysBesideQueues(t *testing.T) {
 		{fence + mma + fence + mma, "D fence mma D fence mma D ret", "(wgmma 2)"},
 		{"mov.u32 a, b; ", "D mov D ret", "delays at 2 places (where its kernels begin and end)"},
 	} {
-		d, err := delay(".entry k() { "+c.body+"ret; }\n.entry l() { "+commit+"}", false, nil)
+		d, err := delay(".entry k() { "+c.body+"ret; }\n.entry l() { "+commit+"}", false, nil, nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.body, err)
 			continue
@@ -257,7 +262,7 @@ func TestDelaysBesideQueues(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", c.body, got, c.want)
 		}
 		// What is told is what got a delay.
-		if d, err := delay(".entry k() { "+c.body+"ret; }", false, nil); err != nil || !strings.Contains(d.String(), c.say) {
+		if d, err := delay(".entry k() { "+c.body+"ret; }", false, nil, nil); err != nil || !strings.Contains(d.String(), c.say) {
 			t.Errorf("%s: %s, %v, want %s", c.body, d, err, c.say)
 		}
 	}
@@ -266,7 +271,7 @@ func TestDelaysBesideQueues(t *testing.T) {
 // TestFewerDelays: sites can be left out, and are told; not all of them.
 func TestFewerDelays(t *testing.T) {
 	const text = ".entry k() { bar.sync 0; mov.u32 a, b; bar.sync 1; mov.u32 a, b; membar.gl; ret; }"
-	d, err := delay(text, false, func(sites int) []bool {
+	d, err := delay(text, false, nil, func(sites int) []bool {
 		if sites != 3 {
 			t.Errorf("%d sites, want 3", sites)
 		}
@@ -279,7 +284,7 @@ func TestFewerDelays(t *testing.T) {
 	if got := oneDelay.ReplaceAllLiteralString(d.text, "D"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if _, err := delay(text, false, func(sites int) []bool { return make([]bool, sites) }); !errors.Is(err, errNoDelay) {
+	if _, err := delay(text, false, nil, func(sites int) []bool { return make([]bool, sites) }); !errors.Is(err, errNoDelay) {
 		t.Errorf("without a delay at any site: %v", err)
 	}
 }
@@ -292,12 +297,91 @@ func TestDelaysBeforeStores(t *testing.T) {
 		false: ".entry k() { Dld.global.b32 a, [b]; @%p1 st.global.v4.b32 [ b + 0 ], { a, a, a, a }; st.shared.b32 [c], a; st.globalx a; Dret; }",
 		true:  ".entry k() { Dld.global.b32 a, [b]; D@%p1 st.global.v4.b32 [ b + 0 ], { a, a, a, a }; st.shared.b32 [c], a; st.globalx a; Dret; }",
 	} {
-		d, err := delay(text, stores, nil)
+		d, err := delay(text, stores, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := oneDelay.ReplaceAllLiteralString(d.text, "D"); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestEarly: in a kernel that a dependent one follows the next may begin, before anything else, and waits; other
+// kernels do not.
+func TestEarly(t *testing.T) {
+	const text = ".entry first(.param .u64 a) { ld.param.u64 a, [a]; st.global.b32 [a], b; ret; } .entry second() { mov.u32 a, b; ret; }"
+	d, err := delay(text, false, []string{"first", "third"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := oneDelay.ReplaceAllLiteralString(strings.ReplaceAll(d.text, earlyBlock, "E"), "D")
+	if want := ".entry first(.param .u64 a) { EDld.param.u64 a, [a]; st.global.b32 [a], b; Dret; } .entry second() { Dmov.u32 a, b; Dret; }"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if want := "delays at 4 places (where its kernels begin and end); the next kernel may begin at once, and before the work, of first"; d.String() != want {
+		t.Errorf("%q, want %q", d, want)
+	}
+}
+
+// TestSpoiled: bulk copies to shared memory find something else there, if they are done at all.
+func TestSpoiled(t *testing.T) {
+	const mapped, plain = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+	for _, c := range []struct{ mnemonic, operands, guard, to, size, when string }{
+		{mapped, "[%r4], [%rd1, {%r5, %r6}], [%r7];", "", "%r4", "1", "0;"},
+		{mapped, "\n\t[ %r4 + 16 ],\n\t[%rd1, {%r5, %r6}],\n\t[%r7], %rd9;", "@%p1 ", "%r4 + 16", "1", "0, %p1;"},
+		{plain, "[%r4], [%rd1], %r9, [%r7];", "@!p ", "%r4", "%r9", "0, !p;"},
+		{plain, "[%rd4], [%rd1], 4096, [%r7];", "", "%rd4", "4096", "0;"},
+		{plain, "[%rd4], [%rd1];", "", "", "", ""},
+		{"cp.async.bulk.global.shared::cta.bulk_group", "[%rd4], [%r1], 4096;", "", "", "", ""},
+		{"cp.async.bulk.prefetch.L2.global", "[%rd4], 4096;", "", "", "", ""},
+		{"cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32", "[%r4], [%r1], 16, [%r7];", "", "", "", ""},
+		{"cp.async.ca.shared.global", "[%r4], [%rd1], 16;", "", "", "", ""},
+	} {
+		block := spoilBlock(c.guard+c.mnemonic+" "+c.operands, c.mnemonic)
+		if c.to == "" {
+			if block != "" {
+				t.Errorf("%s %s: %s", c.mnemonic, c.operands, block)
+			}
+			continue
+		}
+		for _, want := range []string{"mov.b32 evotune_size, " + c.size + ";", "evotune_size, " + c.when + "\n", "[" + c.to + "], {"} {
+			if !strings.Contains(block, want) {
+				t.Errorf("%s %s: no %q in %s", c.mnemonic, c.operands, want, block)
+			}
+		}
+	}
+}
+
+// TestUnawaited: a kernel that never waits for its bulk copies is refused, whatever other kernels do.
+func TestUnawaited(t *testing.T) {
+	const (
+		load   = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd1], 16, [%r7]; "
+		store  = "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], 16; "
+		reduce = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%rd1], [%r1], 16; "
+		waits  = "mbarrier.try_wait.parity.shared::cta.b64 p, [%r7], 0; "
+		commit = "cp.async.bulk.commit_group; "
+		drain  = "cp.async.bulk.wait_group.read 0; "
+	)
+	for _, c := range []struct{ text, say string }{
+		{".entry k() { " + load + waits + "ret; }", ""},
+		{".entry k() { " + load + "mbarrier.test_wait.shared.b64 p, [%r7], %rd2; ret; }", ""},
+		{".entry k() { " + store + commit + drain + "ret; }", ""},
+		{".entry k() { " + reduce + commit + drain + "ret; }", ""},
+		{".func f() { " + waits + "ret; } .entry k() { " + load + "call f; ret; }", ""},
+		{".entry k() { cp.async.bulk.prefetch.L2.global [%rd4], 4096; ret; }", ""},
+		{".entry k() { " + load + "ret; }", "nothing in k waits for its bulk copies (cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes): there is no mbarrier.try_wait or mbarrier.test_wait"},
+		{".entry l() { " + waits + "ret; } .entry k() { " + load + "ret; }", "nothing in k waits"},
+		{".func f() { " + load + "ret; } .entry k() { call f; ret; }", "nothing in k waits"},
+		{".entry k() { " + store + commit + "ret; }", "there is no cp.async.bulk.wait_group"},
+		{".entry k() { " + store + drain + "ret; }", "there is no cp.async.bulk.commit_group"},
+		{".entry k() { " + reduce + "ret; }", "there is no cp.async.bulk.commit_group"},
+		{".entry k() { st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [a], b, [c]; ret; }", "there is no mbarrier.try_wait"},
+	} {
+		_, err := delay(c.text, false, nil, nil)
+		var unawaited *unawaitedError
+		if c.say == "" && err != nil || c.say != "" && (!errors.As(err, &unawaited) || !strings.Contains(err.Error(), c.say)) {
+			t.Errorf("%s: %v, want %q", c.text, err, c.say)
 		}
 	}
 }
@@ -308,8 +392,8 @@ func FuzzDelay(f *testing.F) {
 	f.Add(".entry k(){bar.sync 0;}")
 	f.Add(".func f();.entry k(){a:b::c;{;}@p ret;}//")
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := delay(text, strings.Contains(text, "st.global"), nil)
-		if err != nil || strings.Contains(text, "// a delay") {
+		d, err := delay(text, strings.Contains(text, "st.global"), nil, nil)
+		if err != nil || strings.Contains(text, "{ // ") {
 			return
 		}
 		if undelayed(d.text) != text {

@@ -501,7 +501,7 @@ func (f *fake) answer(kind wire.Kind, body []byte) (answer any, end bool) {
 		}
 		return wire.HelloAnswer{Version: wire.Version, PID: os.Getpid(), Device: wire.Device{
 			Name: "Fake GPU", UUID: uuid, Capability: capability, SMs: 4, L2Bytes: 1 << 20, MemoryBytes: 8 << 30, SharedOptin: 227 << 10,
-			RegistersSM: 65536, ThreadsSM: 2048, CUDADriver: driver, DriverString: "580.0",
+			RegistersSM: 65536, ThreadsSM: 2048, CUDADriver: driver, DriverString: "580.0", Mapping: os.Getenv("EVOTUNE_FAKE_MAPPING") != "none",
 		}}, false
 	case wire.Open:
 		f.binaries, f.race = map[string]string{}, nil
@@ -663,6 +663,12 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 		return wire.Failure{Error: fmt.Sprintf("it is launched as %+v, expected %s threads and %s bytes", r.Geometry, m[1], m[2])}, false
 	}
 	do := f.do(r.Binary, "parity")
+	if r.Mapped != "" { // "guards=end": what it does where buffers end
+		do, _ = strings.CutPrefix(f.do(r.Binary, guards), r.Mapped+"-")
+		if do == "nowhere" {
+			return wire.ParityAnswer{NotMapped: "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (2)"}, false
+		}
+	}
 	f.end(do)
 	if f.do(r.Binary, "worker") == "flaky" && first1("flaky-parity") {
 		f.end("die")
@@ -685,9 +691,9 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 			return wire.ParityAnswer{Fault: out}, false
 		}
 	}
-	if entry := f.entries[r.Binary]; entry == "clean" || entry == schedules {
+	if trial, _, _ := strings.Cut(r.Binary, "-"); trial == "clean" || trial == schedules {
 		a := wire.ParityAnswer{Outputs: []wire.Output{{Name: "out", Limit: 1}}}
-		if blind := os.Getenv("EVOTUNE_FAKE_BLIND"); entry == schedules && blind != schedules || entry == "clean" && blind == "clean" {
+		if blind := os.Getenv("EVOTUNE_FAKE_BLIND"); trial == schedules && blind != schedules && blind != r.Binary || trial == "clean" && blind == "clean" {
 			a.Different = 5
 		}
 		return a, false

@@ -254,7 +254,7 @@ func TestPlantedDelaysLong(t *testing.T) {
 	for name, c := range found {
 		h := hopperLab(t, kit, c)
 		for _, arch := range []string{"sm_80", "sm_90"} {
-			built, err := h.buildDelayed(t.Context(), unit{source: delaySource, arch: arch, plain: true}, h.delayer, room{})
+			built, err := h.buildDelayed(t.Context(), plantedDelays(arch, delayTrials(wire.Device{Capability: map[string]int{"sm_80": 80, "sm_90": 90}[arch], CUDADriver: 13000})), h.delayer, room{})
 			if err != nil {
 				t.Errorf("%s, %s: %v", name, arch, logOf(err))
 				continue

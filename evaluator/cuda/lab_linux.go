@@ -41,6 +41,7 @@ type lab struct {
 	disasm     *disassembler
 	sanitizers []*sanitizer
 	delayer    assembler     // of candidates with delays; nil when they do not work
+	guarded    bool          // buffers can be placed between pages that are not mapped
 	jail       *process.Jail // of workers; nil locks them into nothing
 	profiler   profiler
 	gpus       []*gpu
@@ -438,7 +439,10 @@ func (h *lab) describe() {
 		parts = append(parts, "baseline", d.Baseline)
 	}
 	if h.delayer != nil {
-		parts = append(parts, schedules+" 2", h.delayer.identity())
+		parts = append(parts, schedules+" 3", h.delayer.identity())
+	}
+	if h.guarded {
+		parts = append(parts, guards)
 	}
 	if h.python != nil {
 		parts = append(parts, h.python.Key)

@@ -13,9 +13,10 @@ type ptxStatement struct {
 	start, end int
 	// mnemonic is the operation with its modifiers: "mbarrier.try_wait.parity.b64".
 	mnemonic string
-	entry    bool // of a kernel, and not of another function
-	label    bool // something may jump to it
-	function int  // counts the bodies
+	entry    bool   // of a kernel, and not of another function
+	label    bool   // something may jump to it
+	function int    // counts the bodies
+	name     string // of the function
 }
 
 // ptxStatements lists the instructions of a module in the order of its text. It knows
@@ -31,6 +32,7 @@ type ptxScanner struct {
 	text      string
 	at        int
 	functions int
+	name      string // of the function that is being read
 	found     []ptxStatement
 	about     []ptxAbout
 }
@@ -135,6 +137,7 @@ func (p *ptxScanner) outside() error {
 	// A directive may name its kind behind linking directives: .visible .entry f(...), or
 	// .visible.entry f(...).
 	kind, begin, debug := "", p.at, false
+	p.name = ""
 	for p.at < len(p.text) {
 		p.blank()
 		switch word := p.word(); {
@@ -144,6 +147,9 @@ func (p *ptxScanner) outside() error {
 					kind = part
 				}
 				debug = debug || strings.HasPrefix(part, ".debug_")
+			}
+			if word[0] != '.' && p.name == "" && (kind == ".entry" || kind == ".func") {
+				p.name = word
 			}
 			p.at += len(word)
 		case p.at == len(p.text):
@@ -237,7 +243,7 @@ func (p *ptxScanner) body(entry bool) error {
 			return err
 		}
 		if word[0] != '.' {
-			p.found = append(p.found, ptxStatement{start, p.at, word, entry, label, p.functions})
+			p.found = append(p.found, ptxStatement{start, p.at, word, entry, label, p.functions, p.name})
 			label = false
 		}
 	}

@@ -111,6 +111,7 @@ func (h *lab) proveSanitizers(ctx context.Context) {
 		}
 	}
 	h.proveDelays(ctx)
+	h.findGuards()
 }
 
 // lost says what is not looked for without a tool.
@@ -215,6 +216,9 @@ func (h *lab) Sanitizers() []string {
 	if h.delayer != nil {
 		names = append(names, schedules)
 	}
+	if h.guarded {
+		names = append(names, guards)
+	}
 	return names
 }
 
@@ -248,6 +252,9 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string, s k
 	defer h.stages.enter(evaluator.StageSanitize, c)()
 	if tool == schedules && h.delayer != nil {
 		return h.launchDelayed(ctx, c)
+	}
+	if tool == guards && h.guarded {
+		return h.launchGuarded(ctx, c, d)
 	}
 	if tool == racecheck {
 		if shares, err := c.shares(d); err != nil || !shares {

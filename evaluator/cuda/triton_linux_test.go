@@ -197,7 +197,7 @@ func TestTritonIsAssembledLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := delay(text, true, nil)
+	d, err := delay(text, true, nil, nil)
 	if err != nil || d.String() != "delays at 3 places (st.global 1)" {
 		t.Errorf("%s, %v", d, err)
 	}

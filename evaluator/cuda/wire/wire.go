@@ -26,7 +26,8 @@ import (
 // passes with dirty lines in the cache, and large buffers on pages. Version 11 counts elements as
 // right that are as near as their type allows. Version 12 has
 // integers without a sign, and controls at tuned shapes. Version 13 makes the inputs of a launch right before it.
-const Version = 13
+// Version 14 compares on buffers that begin or end where mapped memory does.
+const Version = 14
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
@@ -102,6 +103,8 @@ type Device struct {
 	DriverString string `json:"driver_version"` // NVML's "580.159.04"; "" without NVML
 	NVML         string `json:"nvml,omitempty"` // why NVML is not there; "" when it is
 	GraphLaunch  bool   `json:"graph_launch"`
+	// Mapping says that the driver maps memory at addresses of one's choice (cuMemMap).
+	Mapping bool `json:"mapping,omitempty"`
 	// PowerLimitWatts is the limit that is enforced now; the application clocks
 	// are those that are set, and MaxClockMHz is the highest that NVML gives for
 	// the multiprocessors. 0 is unknown. NVML does not tell of locked clocks.
@@ -299,15 +302,27 @@ type ParityRequest struct {
 	// Repeat is the number of launches whose outputs must be the same bits. Before
 	// the last one outputs hold poison, before the others ordinary numbers.
 	Repeat int `json:"repeat"`
+	// Mapped has buffers and workspace in memory of their own, between pages that are not
+	// mapped: AtBegin where it begins, AtEnd as near to its end as an alignment of 16 bytes
+	// allows. An access outside of it is a fatal Fault. "" has them among others, with guards.
+	Mapped string `json:"mapped,omitempty"`
 	// TimeoutNS bounds the launches; the backend kills a worker that stays
 	// longer.
 	TimeoutNS int64 `json:"timeout_ns"`
 }
 
+// The values of [ParityRequest].Mapped.
+const (
+	AtBegin = "begin"
+	AtEnd   = "end"
+)
+
 // ParityAnswer is what the comparison saw.
 type ParityAnswer struct {
-	Fault   *Fault   `json:"fault,omitempty"`
-	Outputs []Output `json:"outputs,omitempty"`
+	Fault *Fault `json:"fault,omitempty"`
+	// NotMapped says why nothing was launched: there is no memory for a request with Mapped.
+	NotMapped string   `json:"not_mapped,omitempty"`
+	Outputs   []Output `json:"outputs,omitempty"`
 	// InputChanged names an input that the candidate wrote to.
 	InputChanged string `json:"input_changed,omitempty"`
 	// Guard names a buffer outside whose bounds something was written, and

@@ -238,3 +238,64 @@ BYTES(bytes_partial)
 }
 // The least that can be wrong: the lowest bit of one element.
 BYTES(bytes_wrong) { EACH_BYTE o[i] = x[i] ^ (i == 1000); }
+
+// Reads or writes one element outside, and changes no answer.
+CANDIDATE(reads_beyond)
+{
+	EACH o[i] = a * x[i] + y[i];
+	if (FIRST && *(volatile const float *)(y + (n + 3) / 4 * 4) == 1e30f)
+		o[0] = 0;
+}
+CANDIDATE(reads_before)
+{
+	EACH o[i] = a * x[i] + y[i];
+	if (FIRST && *(volatile const float *)(y - 1) == 1e30f)
+		o[0] = 0;
+}
+// Writes behind the guard of the end, of which there are 4 KiB.
+CANDIDATE(writes_far)
+{
+	EACH o[i] = a * x[i] + y[i];
+	if (FIRST)
+		o[n + 2000] = o[n + 2000];
+}
+// Takes what lies right behind an input into account: nothing, mostly.
+CANDIDATE(counts_tail)
+{
+	EACH o[i] = a * x[i] + y[i] + (i == n - 1 && ((const unsigned char *)(x + n))[0] != 0);
+}
+// Honest: vectors of 16 bytes, and what is left one by one.
+CANDIDATE(vectors)
+{
+	const int64_t whole = n / 4;
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < whole; i += (int64_t)gridDim.x * blockDim.x) {
+		const float4 u = ((const float4 *)x)[i], v = ((const float4 *)y)[i];
+		((float4 *)o)[i] = make_float4(a * u.x + v.x, a * u.y + v.y, a * u.z + v.z, a * u.w + v.w);
+	}
+	if (blockIdx.x == 0 && threadIdx.x < n % 4)
+		o[4 * whole + threadIdx.x] = a * x[4 * whole + threadIdx.x] + y[4 * whole + threadIdx.x];
+}
+// Writes beyond the end of its workspace of 1000 bytes.
+extern "C" __global__ void works_beyond(int64_t n, const float *x, const float *y, float *o, float a, void *workspace)
+{
+	EACH o[i] = a * x[i] + y[i];
+	if (FIRST)
+		((float *)workspace)[252] = 1;
+}
+
+// Is right, and changes all that lies in the same 2 MiB as one of its buffers, but for these and what is right beside them.
+CANDIDATE(scribbles)
+{
+	EACH o[i] = a * x[i] + y[i];
+	const uint64_t begin[] = {(uint64_t)x, (uint64_t)y, (uint64_t)o};
+	for (int b = 0; b < 3; b++) {
+		const uint64_t page = begin[b] & ~((1ull << 21) - 1);
+		for (uint64_t at = page + 4 * ((uint64_t)blockIdx.x * blockDim.x + threadIdx.x); at < page + (1 << 21); at += 4ull * gridDim.x * blockDim.x) {
+			bool own = false;
+			for (int c = 0; c < 3; c++)
+				own = own || (at + 8192 > begin[c] && at < begin[c] + 4 * n + 8192);
+			if (!own)
+				*(unsigned *)at ^= 0x00a50000u;
+		}
+	}
+}
