@@ -1,11 +1,14 @@
 package cuda
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/kernels"
 )
 
 // TestSchedules: candidates with copies that racecheck does not follow run with delays
@@ -197,5 +200,73 @@ func TestHiddenInstructions(t *testing.T) {
 	}
 	if d := (disassembly{Mnemonics: evaluator.Instructions{"FFMA": 1}}); d.unfollowed() != (unfollowed{}) {
 		t.Errorf("FFMA: %+v", d.unfollowed())
+	}
+}
+
+// copiesSource reads numbers that a bulk copy brings to shared memory, after a wait for it or at once.
+const copiesSource = `
+static __device__ __forceinline__ void hand_on(long n, float *out, float *work, bool waits)
+{
+	__shared__ alignas(128) volatile float numbers[256];
+	__shared__ unsigned long long barrier;
+	const unsigned at = (unsigned)__cvta_generic_to_shared(&barrier), to = (unsigned)__cvta_generic_to_shared((float *)numbers);
+	const unsigned i = threadIdx.x;
+	work[i] = n - 1 - i;
+	if (i == 0)
+		asm volatile("mbarrier.init.shared.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(at) : "memory");
+	asm volatile("fence.proxy.async;" ::: "memory");
+	__syncthreads();
+	if (i == 0) {
+		asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 1024;" ::"r"(at) : "memory");
+		asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];" ::"r"(to), "l"(work), "r"(at) : "memory");
+	}
+	__syncthreads();
+	unsigned done;
+	do
+		asm volatile("{\n\t.reg .pred p;\n\tmbarrier.test_wait.parity.shared.b64 p, [%1], 0;\n\tselp.u32 %0, 1, 0, p;\n\t}" : "=r"(done) : "r"(at) : "memory");
+	while (waits && !done);
+	if (i < n)
+		out[i] = numbers[i];
+	do // nobody leaves before the copy has ended
+		asm volatile("{\n\t.reg .pred p;\n\tmbarrier.test_wait.parity.shared.b64 p, [%1], 0;\n\tselp.u32 %0, 1, 0, p;\n\t}" : "=r"(done) : "r"(at) : "memory");
+	while (!done);
+}
+extern "C" __global__ void awaited(long n, const float *in, float *out, float *work) { hand_on(n, out, work, true); }
+extern "C" __global__ void at_once(long n, const float *in, float *out, float *work) { hand_on(n, out, work, false); }
+`
+
+// TestDelaysOnGPU: with delays, who waits for a bulk copy is right, and who does not is wrong.
+func TestDelaysOnGPU(t *testing.T) {
+	worker := os.Getenv("EVOTUNE_CUDA_WORKER")
+	if worker == "" {
+		t.Skip("NOT RUN: EVOTUNE_CUDA_WORKER names no worker")
+	}
+	def, err := kernels.Load(os.DirFS("../testdata"), "zoo-cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(Options{Worker: worker, CacheDir: t.TempDir(), Sanitizers: []string{schedules, guards}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := b.open(t.Context(), planOf(def))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close() //nolint:errcheck // nothing is kept
+	for _, tool := range h.Describe().Tools {
+		t.Logf("%s %s %s", tool.Name, tool.Version, tool.Missing)
+	}
+	if h.delayer == nil || !h.guarded {
+		t.Fatal("delays or guards do not work")
+	}
+	d := h.gpus[0].device
+	if d.Capability != 90 {
+		t.Skipf("NOT RUN: the device has capability %d", d.Capability)
+	}
+	g := wire.Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{256, 1, 1}, Workspace: 1024}
+	trials := []delayTrial{{right: true, entry: "awaited", geometry: g}, {entry: "at_once", geometry: g}}
+	if err := h.tryDelays(t.Context(), h.delayer, unit{source: copiesSource, arch: "sm_90", plain: true}, trials); err != nil {
+		t.Error(err)
 	}
 }
