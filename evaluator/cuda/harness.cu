@@ -475,7 +475,18 @@ template <int T, int SIZE> static __device__ uint4 random_vector(const span &s, 
 }
 
 // The whole number below 2^16 in the low bits, without a conversion, of which a device does few at a time.
-static __device__ float whole(u32 x) { return __uint_as_float(0x4b000000u | (x & 0xffff)) - 0x1p23f; }
+static __device__ float whole(u32 x) { return __fadd_rn(__uint_as_float(0x4b000000u | (x & 0xffff)), -0x1p23f); }
+
+// What follows is compiled at two places and must be the same to the bit at both: so it says where a product
+// and a sum are one operation.
+
+// The length of a normal vector of deviation b, from a number in (0, 1]. Near 1 an approximate logarithm may
+// have the wrong sign.
+static __device__ float length_of(float b, float u)
+{
+	const float squared = fmaxf(__fmul_rn(-2, __logf(u)), 1e-20f);
+	return __fmul_rn(__fmul_rn(b, squared), rsqrtf(squared));
+}
 
 // Eight numbers in 16 bits, from 16 random bits each: their steps are as fine as the type's, and what
 // is made before every launch must not take long beside it.
@@ -483,15 +494,15 @@ template <int T> static __device__ uint4 random_halves(const span &s, u64 key, u
 {
 	const uint4 r = philox<7>(key, (u32)i, (u32)(i >> 32), buffer, 16);
 	const u32 w[4] = {r.x, r.y, r.z, r.w};
-	const float a = (float)s.a, b = (float)s.b, turn = 6.2831853f * 0x1p-16f;
+	const float a = (float)s.a, b = (float)s.b, range = __fadd_rn(b, -a);
 	u32 out[4];
 #pragma unroll
 	for (int k = 0; k < 4; k++) {
-		const float lo = whole(w[k]), hi = whole(w[k] >> 16);
-		float x = a + (b - a) * (lo * 0x1p-16f), y = a + (b - a) * (hi * 0x1p-16f);
+		const float lo = __fmul_rn(whole(w[k]), 0x1p-16f), hi = __fmul_rn(whole(w[k] >> 16), 0x1p-16f);
+		float x = __fmaf_rn(range, lo, a), y = __fmaf_rn(range, hi, a);
 		if (s.distribution == NORMAL) {
-			const float squared = -2 * __logf((lo + 0.5f) * 0x1p-16f), length = b * squared * rsqrtf(squared);
-			x = a + length * __cosf(turn * hi), y = a + length * __sinf(turn * hi);
+			const float length = length_of(b, __fadd_rn(lo, 0x1p-17f)), angle = __fmul_rn(6.2831853f, hi);
+			x = __fmaf_rn(length, __cosf(angle), a), y = __fmaf_rn(length, __sinf(angle), a);
 		}
 		if (T == F16)
 			out[k] = (u32)__half_as_ushort(__float2half(x)) | (u32)__half_as_ushort(__float2half(y)) << 16;
@@ -505,15 +516,19 @@ template <int T> static __device__ uint4 random_halves(const span &s, u64 key, u
 static __device__ uint4 random_floats(const span &s, u64 key, u32 buffer, i64 i)
 {
 	const uint4 r = philox<7>(key, (u32)i, (u32)(i >> 32), buffer, 0);
-	const float a = (float)s.a, b = (float)s.b;
-	if (s.distribution == UNIFORM) {
-		const float step = (b - a) * 0x1p-24f;
-		return make_uint4(__float_as_uint(a + step * (float)(r.x >> 8)), __float_as_uint(a + step * (float)(r.y >> 8)),
-		                  __float_as_uint(a + step * (float)(r.z >> 8)), __float_as_uint(a + step * (float)(r.w >> 8)));
-	}
-	const float turn = 6.2831853f * 0x1p-24f, x = turn * (float)(r.y >> 8), y = turn * (float)(r.w >> 8);
-	const float l = b * sqrtf(-2 * __logf(((float)r.x + 0.5f) * 0x1p-32f)), m = b * sqrtf(-2 * __logf(((float)r.z + 0.5f) * 0x1p-32f));
-	return make_uint4(__float_as_uint(a + l * __cosf(x)), __float_as_uint(a + l * __sinf(x)), __float_as_uint(a + m * __cosf(y)), __float_as_uint(a + m * __sinf(y)));
+	const u32 w[4] = {r.x, r.y, r.z, r.w};
+	const float a = (float)s.a, b = (float)s.b, range = __fadd_rn(b, -a);
+	float x[4];
+#pragma unroll
+	for (int k = 0; k < 4; k++)
+		x[k] = __fmaf_rn(range, __fmul_rn((float)(w[k] >> 8), 0x1p-24f), a);
+	if (s.distribution == NORMAL)
+#pragma unroll
+		for (int k = 0; k < 4; k += 2) {
+			const float length = length_of(b, __fmaf_rn((float)w[k], 0x1p-32f, 0x1p-33f)), angle = __fmul_rn(6.2831853f, __fmul_rn((float)(w[k + 1] >> 8), 0x1p-24f));
+			x[k] = __fmaf_rn(length, __cosf(angle), a), x[k + 1] = __fmaf_rn(length, __sinf(angle), a);
+		}
+	return make_uint4(__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]), __float_as_uint(x[3]));
 }
 
 // Vectors of the types and distributions that are rare. There is one copy of it, since compilers take

@@ -257,7 +257,7 @@ CANDIDATE(writes_far)
 {
 	EACH o[i] = a * x[i] + y[i];
 	if (FIRST)
-		o[n + 2000] = o[n + 2000];
+		o[n + 2000] = 1;
 }
 // Takes what lies right behind an input into account: nothing, mostly.
 CANDIDATE(counts_tail)

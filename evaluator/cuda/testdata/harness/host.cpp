@@ -40,6 +40,9 @@ static void __threadfence() {}
 static double sinpi(double x) { return sin(x * 3.14159265358979323846); }
 static double cospi(double x) { return cos(x * 3.14159265358979323846); }
 static float rsqrtf(float x) { return 1 / sqrtf(x); }
+static float __fadd_rn(float a, float b) { return a + b; }
+static float __fmul_rn(float a, float b) { return a * b; }
+static float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 static float __uint_as_float(unsigned u) { float x; memcpy(&x, &u, 4); return x; }
 static unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
 // Numbers of 16 bits, rounded to the nearest; no others than normal ones and zero come here.
