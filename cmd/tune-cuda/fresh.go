@@ -221,6 +221,7 @@ func (q *race) passes(r *runner, from *rand.Rand, n int) (ran, error) {
 	took, err := r.graph.run(q.stream, q.events, s, q.fresh)
 	q.contents = [2]uint64{s[2*n-2], s[2*n-1]}
 	q.spent += took.event
+	r.took += took.wall - took.waited
 	r.launched += n * r.used
 	return took, err
 }
