@@ -39,9 +39,10 @@ const (
 // turnOf is a turn as the harness is told.
 func turnOf(set, drawn uint32) uint32 { return drawn<<setBits | set }
 
-// window is how many bytes behind its place buffer b begins, as the harness has it.
+// window is how many bytes behind its place buffer b begins, as the harness has it; none where nothing was drawn. That
+// of one buffer tells nothing of another's.
 func (p *placedBuffer) window(b int, drawn uint32) int {
-	own := (drawn + uint32(b)<<windowBits) * 0x9e3779b1
+	own := drawn * uint32(2*b+1) * 0x9e3779b1
 	own = (own ^ own>>15) * 0x2c1b3c6d
 	own ^= own >> 12
 	return int(uint64(own)*uint64(max(p.windows, 1))>>32) * windowStep

@@ -98,6 +98,9 @@ func TestWindow(t *testing.T) {
 		if n := l.buffers[1].window(1, drawn); n != 0 {
 			t.Fatalf("a buffer of one place begins at %d", n)
 		}
+		if n := l.buffers[2].window(int(drawn%maxBuffers), 0); n != 0 {
+			t.Fatalf("where nothing was drawn it begins at %d", n)
+		}
 		first, other := l.buffers[0].window(0, drawn), l.buffers[2].window(2, drawn)
 		if first%64 != 0 || first < 0 || len(a.drawn(&l, span{}, 0, 0)[first:]) < 12 {
 			t.Fatalf("it begins at %d", first)

@@ -42,7 +42,7 @@
 
 enum { CONTROL = 3, ARENA = 4, INPUTS = 5, OBJECT = 6, TURNS = 7 };
 #define END UINT32_MAX
-enum { SET_BITS = 15, WINDOW_BITS = 16, WINDOW_STEP = 64 };
+enum { SET_BITS = 15, WINDOW_STEP = 64 };
 enum { MAX_DIMS = 32, MAX_SCALARS = 32, MAX_BUFFERS = 32, MAX_LAUNCHES = 1 << 15 };
 enum { COMMAND_MAGIC = 0x43545645, ANSWER_MAGIC = 0x41545645 };
 enum { LOAD = 1, SHAPE, RUN, QUIT };
@@ -156,10 +156,10 @@ static char *place(const struct buffer *b, uint32_t set)
 	return (b->role == ROLE_IN ? inputs : arena) + at;
 }
 
-/* How far behind its place a buffer begins in a turn. That of one tells nothing of another's. */
+/* How far behind its place a buffer begins in a turn; not at all where nothing was drawn. */
 static size_t window(uint32_t buffer, uint32_t turn)
 {
-	uint32_t own = ((turn >> SET_BITS) + (buffer << WINDOW_BITS)) * UINT32_C(0x9e3779b1);
+	uint32_t own = (turn >> SET_BITS) * (2 * buffer + 1) * UINT32_C(0x9e3779b1);
 	own = (own ^ own >> 15) * UINT32_C(0x2c1b3c6d);
 	own ^= own >> 12;
 	return (size_t)((own * buffers[buffer].windows) >> 32) * WINDOW_STEP;
