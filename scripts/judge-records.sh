@@ -12,7 +12,7 @@
 #   lies    how small a lie about time is still caught, calm and busy, as a table and a plot
 #   pace    candidates a minute beside another build, OLD=PATH of its tune, by turns
 #
-# EACH (34) evaluations make a campaign, SEEDS (1 to 6) are the campaigns of a kernel; KERNELS names
+# EACH (34) evaluations and FINALISTS (4) make a campaign, SEEDS (1 to 6) are the campaigns of a kernel; KERNELS names
 # the kernels. SANITIZERS (all that were found) goes to every campaign but those of seed 1.
 # Lines "RESULT ..." go to DIR/results.txt. The exit status is 1 if a campaign of calm or busy failed or ended early,
 # or an evaluation or a finalist is not correct.
@@ -38,7 +38,7 @@ campaigns() {
       extra=()
       [ "$run" != 1 ] && [ -n "${SANITIZERS:-}" ] && extra=(--sanitizers "$SANITIZERS")
       asked=$((asked + ${EACH:-34}))
-      "$@" "$tune" run "$k" --backend cpu --evaluations "${EACH:-34}" --seed "$run" --warm-start off --finalists 4 \
+      "$@" "$tune" run "$k" --backend cpu --evaluations "${EACH:-34}" --seed "$run" --warm-start off --finalists "${FINALISTS:-4}" \
         --store "$dir/$name.db" --json "${extra[@]}" >>"$dir/$name.jsonl" 2>>"$dir/$name.err" || { say "$name: $k, seed $run: status $?"; status=1; }
     done
   done
