@@ -48,8 +48,13 @@ func (p *problem) compareLaunches(r wire.ParityRequest) (wire.ParityAnswer, erro
 		}
 	}
 	work, err := p.prepare(b, r.Geometry)
+	var own *ownError
+	if errors.As(err, &own) {
+		return a, own.error
+	}
 	if err != nil {
-		return a, err
+		a.Fault = fault(err)
+		return a, nil
 	}
 	if err := p.harness.setGuards(w.guards); err != nil {
 		return a, err
@@ -108,19 +113,45 @@ func (p *problem) makeFirst(w *set) error {
 	return nil
 }
 
-// prepare gives a binary its workspace, zero and guarded.
+// prepare gives a binary its workspace, zero and guarded. Errors are not the binary's, but for a workspace that
+// is too large.
 func (p *problem) prepare(b *binary, g wire.Geometry) (cu.DevicePtr, error) {
 	if _, err := launches(g); err != nil && b.routine == nil {
 		return 0, nil // the launch will say so
 	}
 	work, err := b.workspace(g.Workspace)
-	if err != nil || work == nil {
-		return 0, err
+	if noMemory(err) && p.evict(math.MaxInt64/2, p.unused()) {
+		work, err = b.workspace(g.Workspace)
 	}
-	if err := p.harness.zero(work.at, work.bytes); err != nil {
-		return 0, err
+	if err != nil {
+		return 0, p.lacking(g.Workspace, err)
 	}
-	return work.at, p.harness.setGuards(work.guards)
+	if work == nil {
+		return 0, nil
+	}
+	err = p.harness.zero(work.at, work.bytes)
+	if err == nil {
+		err = p.harness.setGuards(work.guards)
+	}
+	if err != nil {
+		return 0, &ownError{err}
+	}
+	return work.at, nil
+}
+
+// lacking is the error of a workspace of so many bytes: the candidate's own where there is no memory for one that is
+// larger than all sets of buffers may be, and else the machine's, which others may have filled.
+func (p *problem) lacking(bytes int64, err error) error {
+	var e *driverError
+	if !errors.As(err, &e) || !noMemory(err) {
+		return &ownError{err}
+	}
+	free, total, _ := cu.MemInfo()
+	e.why = lackingWorkspace(bytes, p.budget, free, total)
+	if bytes <= p.budget {
+		return &ownError{err}
+	}
+	return err
 }
 
 // launches runs the candidate as often as asked and counts what later launches
@@ -472,10 +503,10 @@ func (p *problem) launchOnce(b *binary, n *instance, r wire.LaunchRequest) error
 	work := &arrays[len(p.buffers)]
 	if g := r.Geometry.Workspace; g > 0 && g <= maxBytes {
 		var err error
-		if *work, err = alloc(g); err == nil {
-			err = p.harness.zero(*work, g)
+		if *work, err = alloc(g); err != nil {
+			return p.lacking(g, err)
 		}
-		if err != nil {
+		if err = p.harness.zero(*work, g); err != nil {
 			return &ownError{err}
 		}
 	}
