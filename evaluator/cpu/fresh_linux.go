@@ -357,7 +357,7 @@ func (t *timingState) waiting(a *arena, d *shapeData, sets []uint32, taken, step
 		if first >= 0 {
 			from = min(from, first+1)
 			if taken > (first/step+1)*step {
-				ahead = "the turns of launches that had not begun were taken"
+				ahead = turnsTaken
 			}
 		}
 	}

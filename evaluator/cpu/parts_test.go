@@ -132,13 +132,34 @@ func TestStep(t *testing.T) {
 	}
 }
 
+// Turns that were taken together are more than there can have been launches.
+func TestHurried(t *testing.T) {
+	for _, c := range []struct {
+		taken, step int
+		passed      time.Duration
+		want        bool
+	}{
+		{1, 1, 0, false},
+		{500, 1, time.Millisecond, false},
+		{999, 1, time.Millisecond, false},
+		{1000, 1, 400 * time.Microsecond, true},
+		{7, 7, 0, false},
+		{40, 7, 20 * time.Microsecond, false},
+		{40, 7, 10 * time.Microsecond, true},
+	} {
+		if got := hurried(c.taken, c.step, 1000, c.passed); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
 // Reading turns is in no launch's time: what the baseline usually takes for it counts, for both sides.
 func TestTurnCost(t *testing.T) {
 	p := newPlacement(span{}, 4)
 	if p.turnCost() != 0 {
 		t.Error(p.turnCost())
 	}
-	for _, ns := range []float64{4000, 900, 300, 300, 310, 300, 2e6, 300, 290, 300, 300} {
+	for _, ns := range []float64{10, 20, 4000, 900, 300, 300, 310, 300, 2e6, 3000, 290} {
 		p.took(ns)
 	}
 	if p.turnCost() != 300 || len(p.turns) != 9 {

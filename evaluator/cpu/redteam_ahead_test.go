@@ -14,11 +14,11 @@ import (
 // TestNothingAheadNightly judges the red team's kernels that compute several launches at once, by turns with their honest
 // twin. Who is not refused must not be faster, in searches and finals.
 func TestNothingAheadNightly(t *testing.T) {
-	longtest.Nightly(t, "redteam", "judges three kernels twelve times, and in finals")
+	longtest.Nightly(t, "redteam", "judges four kernels twelve times, and in finals")
 	f := redFolders(t, "recurrence")[0]
 	ev := f.open(t, cpu.Options{CacheDir: cpu.NeedCompiler(t), Sanitizers: []string{"none"}})
 	const most = 1.05
-	cheats := []string{"told-at-once", "any-at-once"}
+	cheats := []string{"told-at-once", "any-at-once", "takes-turns"}
 	faster := map[string][]float64{}
 	for turn := range 12 {
 		twin, err := ev.Evaluate(t.Context(), f.genome(t, "honest-twin", turn, false), 0)
