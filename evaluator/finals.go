@@ -267,9 +267,7 @@ func (j *judge) sanitizeFinalist(ctx context.Context, c *contender) error {
 	if len(shapes) == 0 {
 		return nil
 	}
-	a := c.Artifact
-	a.Allowed = j.underTools(shapes)
-	out, err := j.launchContender(ctx, c, func() (Outcome, error) { return j.launches(ctx, a, shapes) })
+	out, err := j.launchContender(ctx, c, func() (Outcome, error) { return j.launches(ctx, c.Artifact, shapes) })
 	if err != nil || c.out() {
 		return err
 	}
@@ -411,7 +409,7 @@ func (j *judge) ratio(c *contender) float64 {
 // ends processes.
 func (j *judge) alone(ctx context.Context, c *contender) error {
 	kept := c.tallies
-	err := j.twice(ctx, func(time.Duration) error {
+	err := j.twice(ctx, c.Allowed, func(time.Duration) error {
 		c.tallies = map[string]*tally{}
 		if err := j.duelOnce(ctx, []*contender{c}, 0); !errors.Is(err, errAgain) {
 			return err
@@ -441,7 +439,7 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err 
 	artifacts := make([]Artifact, len(alive))
 	for i, c := range alive {
 		artifacts[i] = c.Artifact
-		artifacts[i].Allowed = j.together(j.plan.FinalsSamples, slices.Concat(j.plan.Tune, j.plan.Verify)...)
+		c.Allowed.grant(j.together(j.plan.FinalsSamples, j.rules.batch, slices.Concat(j.plan.Tune, j.plan.Verify)...))
 	}
 	s, err := j.lab.Open(ctx, ForFinals, artifacts...)
 	if err != nil {
@@ -553,6 +551,13 @@ func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, a
 		if j.rules.ask > 1 || played >= rounds {
 			n = max(1, rounds/2)
 		}
+		if played >= rounds {
+			for i, t := range tallies {
+				if t != nil {
+					alive[i].Allowed.extend(j.together(n, j.rules.batch, shape))
+				}
+			}
+		}
 		if err := take(n, false); err != nil {
 			return faults, err
 		}
@@ -604,9 +609,8 @@ func (j *judge) profile(ctx context.Context, c *contender) error {
 	if !ok {
 		return nil
 	}
-	a := c.Artifact
-	a.Allowed = j.underTools(j.plan.SanitizeAlso)
-	readings, err := p.Profile(ctx, a)
+	c.Allowed.grant(j.underTools(1, j.plan.SanitizeAlso))
+	readings, err := p.Profile(ctx, c.Artifact)
 	if err != nil {
 		return err
 	}

@@ -46,8 +46,8 @@ type judge struct {
 	// how long one launch of it takes.
 	baseline map[string]Artifact
 	usual    map[string]time.Duration
-	// allowed is how long all launches of a candidate in parity may take together, if it
-	// is more than zero.
+	// allowed is how long all launches of a candidate in parity may take together, if that is more than
+	// leastAllowed.
 	allowed time.Duration
 	// further names the edge-case contents. silent has the checks that prove nothing
 	// with them, and the reason: the baseline's error is too large there.
@@ -243,7 +243,6 @@ func (j *judge) proveBaseline(ctx context.Context) error {
 	fail := func(verdict Verdict, reason string) error {
 		return fmt.Errorf("%w: kernel %s, %s: %s: %s", ErrBaseline, j.plan.Definition.Name, j.lab.Describe().Baseline, verdict, reason)
 	}
-	defer func() { j.allowed = max(j.allowed, leastAllowed) }()
 	var made []Artifact
 	for _, s := range j.shapes() {
 		ctx, done := Preparing(ctx, "compiling the baseline of shape %s", s.Name)
@@ -273,10 +272,12 @@ func (j *judge) proveBaseline(ctx context.Context) error {
 				a.Unsupported[s.Name] = "another baseline is for this shape"
 			}
 		}
+		a.Allowed = new(Allowance)
 		parity, done := Preparing(ctx, "parity of the baseline")
 		out, p, err := j.parity(parity, a, true)
 		done()
-		if err == nil && out.Verdict == "" && a.Source.Implementation != nil {
+		spent := a.Allowed.Spent()
+		if a.Allowed = nil; err == nil && out.Verdict == "" && a.Source.Implementation != nil {
 			out, err = j.sanitizeBaseline(ctx, a)
 		}
 		if err != nil {
@@ -286,7 +287,7 @@ func (j *judge) proveBaseline(ctx context.Context) error {
 			return fail(out.Verdict, out.Reason)
 		}
 		maps.Copy(j.usual, p.took)
-		j.allowed += allowance * *p.spent
+		j.allowed += allowance * spent
 		maps.Copy(j.besides, p.errors)
 	}
 	return nil
@@ -340,8 +341,10 @@ func fault(err error, check string, evidence []Evidence) (Outcome, error) {
 
 // twice calls a function again when its process was lost; a second loss is the
 // candidate's fault. It also calls it again, with patience times the time limit, when
-// it did not answer in time while the machine was disturbed.
-func (j *judge) twice(ctx context.Context, do func(patience time.Duration) error) error {
+// it did not answer in time while the machine was disturbed; then the first attempt does not count against what
+// its launches are allowed.
+func (j *judge) twice(ctx context.Context, allowed *Allowance, do func(patience time.Duration) error) error {
+	before := allowed.Spent()
 	err := do(1)
 	var lost *Lost
 	var own *Fault
@@ -349,6 +352,7 @@ func (j *judge) twice(ctx context.Context, do func(patience time.Duration) error
 	case ctx.Err() != nil:
 		return err
 	case errors.As(err, &own) && own.Hang && j.lab.Conditions(ctx).Disturbed != "":
+		allowed.again(before, patience)
 		return do(patience)
 	case !errors.As(err, &lost):
 		return err
@@ -365,7 +369,7 @@ func (j *judge) Compile(ctx context.Context, src kernels.Rendered) (Artifact, Ou
 	if err != nil {
 		return Artifact{}, Outcome{}, err
 	}
-	a.Source = src
+	a.Source, a.Allowed = src, NewAllowance(leastAllowed)
 	out := j.judgeBuild(a, report)
 	if out.Verdict != "" {
 		return Artifact{}, out, nil
@@ -524,9 +528,9 @@ func (j *judge) limit(s kernels.Shape) time.Duration {
 	return max(j.rules.hangs, 200*max(t, j.rules.batch))
 }
 
-// together bounds all launches of a candidate at some shapes, where the baseline takes as long as for so
-// many launches at each of them. A shape of a genome's own counts as the one where that takes longest.
-func (j *judge) together(launches int, shapes ...kernels.Shape) time.Duration {
+// together is what launches of a candidate may take at some shapes, where the baseline takes as long as for so
+// many launches, of at least some time, at each of them. A shape of a genome's own counts as the one where that takes longest.
+func (j *judge) together(launches int, least time.Duration, shapes ...kernels.Shape) time.Duration {
 	sum := time.Duration(0)
 	for _, s := range shapes {
 		t, ok := j.usual[s.Name]
@@ -535,15 +539,15 @@ func (j *judge) together(launches int, shapes ...kernels.Shape) time.Duration {
 				t = max(t, other)
 			}
 		}
-		sum += t
+		sum += max(t, least)
 	}
-	return max(leastAllowed, allowance*time.Duration(launches)*sum)
+	return allowance * time.Duration(launches) * sum
 }
 
-// underTools bounds all launches of a candidate under one tool, which launches it at some shapes, or as it is
-// at all of them.
-func (j *judge) underTools(at []kernels.Shape) time.Duration {
-	return j.together(toolSlowdown, slices.Concat(j.shapes(), at)...)
+// underTools is what launches of a candidate may take under tools, each of which launches it at some shapes, or as
+// it is at all of them.
+func (j *judge) underTools(tools int, at []kernels.Shape) time.Duration {
+	return time.Duration(tools) * j.together(toolSlowdown, 0, slices.Concat(j.shapes(), at)...)
 }
 
 // Parity implements stages: every shape that the candidate can compute, several
@@ -554,9 +558,8 @@ func (j *judge) Parity(ctx context.Context, a Artifact) (Outcome, error) {
 }
 
 // A performance is what parity measured, by shape: how long a launch took, and the
-// largest error of each output on the declared data; and what all launches took together.
+// largest error of each output on the declared data.
 type performance struct {
-	spent  *time.Duration
 	took   map[string]time.Duration
 	errors map[string]map[string]float64
 }
@@ -565,8 +568,8 @@ type performance struct {
 // contents, these are not compared from then on.
 func (j *judge) parity(ctx context.Context, a Artifact, baseline bool) (out Outcome, p performance, err error) {
 	check := "load"
-	err = j.twice(ctx, func(patience time.Duration) error {
-		out, p = Outcome{}, performance{new(time.Duration), map[string]time.Duration{}, map[string]map[string]float64{}}
+	err = j.twice(ctx, a.Allowed, func(patience time.Duration) error {
+		out, p = Outcome{}, performance{map[string]time.Duration{}, map[string]map[string]float64{}}
 		return j.compareAll(ctx, a, baseline, patience, &out, p, &check)
 	})
 	if err != nil {
@@ -578,7 +581,7 @@ func (j *judge) parity(ctx context.Context, a Artifact, baseline bool) (out Outc
 func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patience time.Duration, out *Outcome, p performance, check *string) error {
 	*check = "load"
 	if !baseline {
-		a.Allowed = patience * j.allowed
+		a.Allowed.grant(j.allowed)
 	}
 	s, err := j.lab.Open(ctx, ForParity, a)
 	if err != nil {
@@ -625,9 +628,6 @@ func (j *judge) compareAll(ctx context.Context, a Artifact, baseline bool, patie
 			o, err := s.Compare(ctx, r)
 			if err != nil {
 				return err
-			}
-			if *p.spent += cmp.Or(o.Spent, o.Elapsed); !baseline && *p.spent > patience*j.allowed {
-				return &Fault{Hang: true, Reason: fmt.Sprintf("its launches took %s together until now, and all of them may take %s", (*p.spent).Round(time.Second), (patience * j.allowed).Round(time.Second))}
 			}
 			if o.NotCompared != "" {
 				note(Evidence{Check: *check, Outcome: NotRun, Detail: o.NotCompared})
@@ -781,7 +781,6 @@ func (j *judge) Sanitize(ctx context.Context, a Artifact) (Outcome, error) {
 		shapes = append(shapes, rest...)
 	}
 	begin := time.Now()
-	a.Allowed = j.underTools(shapes)
 	out, err := j.sanitize(ctx, a, shapes...)
 	if err == nil && j.plan.Debug {
 		var more Outcome
@@ -867,7 +866,6 @@ func (j *judge) sanitize(ctx context.Context, a Artifact, shapes ...kernels.Shap
 // can compute.
 func (j *judge) launchFinalist(ctx context.Context, a Artifact) (Outcome, error) {
 	shapes := slices.DeleteFunc(slices.Clone(j.plan.Tune), func(s kernels.Shape) bool { return a.Unsupported[s.Name] != "" })
-	a.Allowed = j.underTools(shapes)
 	return j.launchUnder(ctx, a, j.tools(true), shapes)
 }
 
@@ -890,6 +888,7 @@ func (j *judge) launches(ctx context.Context, a Artifact, shapes []kernels.Shape
 // first finding.
 func (j *judge) launchUnder(ctx context.Context, a Artifact, tools []string, shapes []kernels.Shape) (all Outcome, err error) {
 	outcomes := make([]Outcome, len(tools))
+	a.Allowed.grant(j.underTools(len(tools)*len(shapes), shapes))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, tool := range tools {
 		g.Go(func() (err error) {
@@ -928,9 +927,7 @@ func (j *judge) launch(ctx context.Context, a Artifact, tool string, s kernels.S
 		return Outcome{Evidence: []Evidence{{Check: tool, Outcome: NotRun, Detail: why}}}, nil
 	}
 	var f Findings
-	allowed := a.Allowed
-	err := j.twice(ctx, func(patience time.Duration) (err error) {
-		a.Allowed = patience * allowed
+	err := j.twice(ctx, a.Allowed, func(time.Duration) (err error) {
 		f, err = j.lab.Launch(ctx, a, tool, s)
 		return err
 	})

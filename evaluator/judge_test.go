@@ -487,14 +487,79 @@ func TestAllowance(t *testing.T) {
 		n := 0
 		l.actors["1"].compare = func(CompareRequest) (Observation, error) {
 			n++
-			return Observation{Outputs: []Output{right}, Elapsed: time.Millisecond, Spent: c.each}, nil
+			return Observation{Outputs: []Output{right}, Elapsed: c.each}, nil
 		}
 		l.baseline[""].compare = func(CompareRequest) (Observation, error) {
-			return Observation{Outputs: []Output{right}, Elapsed: time.Millisecond, Spent: c.baseline}, nil
+			return Observation{Outputs: []Output{right}, Elapsed: c.baseline}, nil
 		}
 		if r := judged(t, l, labPlan()); r.Verdict != c.verdict || !strings.Contains(r.Reason, c.reason) || n != c.compared {
 			t.Errorf("%s: %s after %d comparisons: %s", c.name, r.Verdict, n, r.Reason)
 		}
+	}
+}
+
+// What launches of all stages take adds up, in the search and in finals.
+func TestAllowanceOfAllStages(t *testing.T) {
+	l := newLab()
+	a := l.actors["1"]
+	const each = 290 * time.Millisecond
+	a.compare = func(CompareRequest) (Observation, error) {
+		return Observation{Outputs: []Output{right}, Elapsed: each}, nil
+	}
+	a.launch = func(string) (Findings, error) {
+		return Findings{Outputs: []Output{right}, Elapsed: 4 * time.Second}, nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			launch  float64 // nanoseconds, while it is timed
+			verdict Verdict
+			finals  string // the reason
+		}{
+			{1e6, Correct, ""},
+			{1.5e9, Timeout, "took 21."}, // in the second set of processes, which begins anew
+		} {
+			a.ns = c.launch
+			j, err := newJudge(t.Context(), l, labPlan())
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := newOrdeal(j, labPlan())
+			g := labGenome(t, labPlan(), 1)
+			if r, err := o.Evaluate(t.Context(), g, 0); err != nil || r.Verdict != c.verdict || r.Stage != StageBenchmark || r.Verdict == Timeout && !strings.Contains(r.Reason, "and all of them may take 20s") {
+				t.Errorf("%g: %s of %s: %s, %v", c.launch, r.Verdict, r.Stage, r.Reason, err)
+			}
+			f, err := o.Finals(t.Context(), []genome.Genome{g})
+			if err != nil || f.Entries[0].Verdict != c.verdict || !strings.Contains(f.Entries[0].Reason, c.finals) {
+				t.Errorf("%g: finals: %+v, %v", c.launch, f.Entries[0], err)
+			}
+		}
+	})
+}
+
+// What is left of one stage is of no use in the next.
+func TestAllowanceLapses(t *testing.T) {
+	a := NewAllowance(20)
+	a.grant(100)
+	if err := a.Spend(60); err != nil || a.Limit() != 100 {
+		t.Error(err, a.Limit())
+	}
+	a.grant(5)
+	a.extend(2)
+	if err := a.Spend(7); err != nil || a.Limit() != 67 {
+		t.Error(err, a.Limit())
+	}
+	var own *Fault
+	if err := a.Spend(1); !errors.As(err, &own) || !own.Hang {
+		t.Error(err)
+	}
+	if err := a.Spend(-1); err != nil {
+		t.Error(err)
+	}
+	var none *Allowance
+	none.grant(1)
+	none.again(0, 4)
+	if err := errors.Join(none.Spend(2), new(Allowance).Spend(2)); err != nil || none.Limit() != 0 {
+		t.Error(err)
 	}
 }
 
@@ -532,7 +597,7 @@ func TestAllowedInEachStage(t *testing.T) {
 				if allowed != leastAllowed {
 					t.Errorf("%s: %s", key, allowed)
 				}
-			case allowed < launch(20) || allowed > launch(100):
+			case allowed < launch(20) || allowed > launch(200):
 				t.Errorf("%s: %s", key, allowed)
 			}
 		}

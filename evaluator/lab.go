@@ -143,10 +143,10 @@ type Artifact struct {
 	// Sanitize is the shape at which a search launches it under tools; the zero Shape
 	// means the plan's. A shape of its own is smaller, and not one of the plan.
 	Sanitize kernels.Shape
-	// Allowed is how long all its launches in a session, or under a tool, may take together,
-	// without the time that they wait for a core; zero means any time. The judge sets it. A
-	// lab that keeps to it ends the launch in which the time is over: that is a Fault, and a Hang.
-	Allowed time.Duration
+	// Allowed bounds all launches of a candidate together. The judge makes it, and the lab tells it how long
+	// launches took, and returns the Fault when that is too long; at best it ends the launch in which the time
+	// is over.
+	Allowed *Allowance
 	// Handle is for the lab only.
 	Handle any
 }
@@ -236,10 +236,8 @@ type Observation struct {
 	Repeats string
 	// Threads is how many threads were running when the launches were over.
 	Threads int
-	// Elapsed is what one launch took; the shorter of two. Spent is what all of them took
-	// together, on a clock that the candidate cannot forge and without waits for a core; zero
-	// if the lab measures only Elapsed.
-	Elapsed, Spent time.Duration
+	// Elapsed is what one launch took; the shorter of two.
+	Elapsed time.Duration
 }
 
 // An Inspection is what can be read from a binary without running it.

@@ -265,7 +265,7 @@ func (l *scriptedLab) calls(prefix string) (n int) {
 func (l *scriptedLab) allow(a Artifact, what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.allowed[a.Hash+" "+what] = a.Allowed
+	l.allowed[a.Hash+" "+what] = a.Allowed.Limit()
 }
 
 func (l *scriptedLab) Describe() Description {
@@ -323,13 +323,18 @@ func (l *scriptedLab) Launch(ctx context.Context, a Artifact, tool string, s ker
 		}
 	}
 	actor := a.Handle.(*actor)
-	if f := actor.launchAt[s.Name]; f != nil {
-		return f(tool)
+	f := actor.launchAt[s.Name]
+	if f == nil {
+		f = actor.launch
 	}
-	if f := actor.launch; f != nil {
-		return f(tool)
+	if f == nil {
+		return Findings{Outputs: []Output{right}}, nil
 	}
-	return Findings{Outputs: []Output{right}}, nil
+	found, err := f(tool)
+	if err == nil {
+		err = a.Allowed.Spend(found.Elapsed)
+	}
+	return found, err
 }
 
 func (l *scriptedLab) Open(_ context.Context, p Purpose, artifacts ...Artifact) (Session, error) {
@@ -393,10 +398,14 @@ func (s *scriptedSession) Compare(_ context.Context, r CompareRequest) (Observat
 	}
 	s.lab.note("compare %s %s %s", s.artifacts[0].Hash, r.Shape.Name, what)
 	a := s.artifacts[0].Handle.(*actor)
+	o, err := Observation{Outputs: []Output{right}, Threads: 1, Elapsed: time.Duration(a.ns)}, error(nil)
 	if a.compare != nil {
-		return a.compare(r)
+		o, err = a.compare(r)
 	}
-	return Observation{Outputs: []Output{right}, Threads: 1, Elapsed: time.Duration(a.ns)}, nil
+	if err == nil {
+		err = s.artifacts[0].Allowed.Spend(o.Elapsed)
+	}
+	return o, err
 }
 
 // batchOf is how many launches a lab takes for a reading.
@@ -452,6 +461,7 @@ func (s *scriptedSession) Sample(ctx context.Context, r SampleRequest) (Sampled,
 			}
 			series.Readings, series.Baseline = append(series.Readings, mine), append(series.Baseline, theirs)
 			took += mine.WallNS + theirs.WallNS + 1e6
+			errors.As(art.Allowed.Spend(time.Duration(mine.WallNS)), &series.Fault)
 		}
 		series.After = Observation{Outputs: []Output{right}, Threads: 1}
 		if a.after != nil {

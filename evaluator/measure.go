@@ -22,6 +22,7 @@ type tally struct {
 	base    int // of the baseline
 	// patience multiplies the candidate's usual time limit.
 	patience time.Duration
+	allowed  *Allowance // the candidate's
 	pairs    []pair
 	set      int // of processes, in the finals
 	sets     int // of inputs
@@ -644,9 +645,9 @@ func (j *judge) timed(incumbent float64, again bool) func(context.Context, Sessi
 // benchmark times a candidate at every tuned shape in one session.
 func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, at func(context.Context, Session, *tally) (Timing, Outcome, error)) (timings []Timing, out Outcome, err error) {
 	check := "load"
-	err = j.twice(ctx, func(patience time.Duration) error {
+	err = j.twice(ctx, a.Allowed, func(patience time.Duration) error {
 		timings, out, check = nil, Outcome{}, "load"
-		a.Allowed = patience * j.together(j.plan.Samples, j.plan.Tune...)
+		a.Allowed.grant(j.together(j.plan.Samples, j.rules.batch, j.plan.Tune...))
 		s, err := j.lab.Open(ctx, p, a)
 		for err == nil {
 			over := Held(ctx)
@@ -704,7 +705,7 @@ func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, at func(co
 
 // newTally makes an empty tally of an artifact at a shape.
 func (j *judge) newTally(a Artifact, shape kernels.Shape) *tally {
-	return &tally{rules: j.rules, patience: 1, shape: shape, threads: a.Threads, base: j.baseline[shape.Name].Threads}
+	return &tally{rules: j.rules, patience: 1, allowed: a.Allowed, shape: shape, threads: a.Threads, base: j.baseline[shape.Name].Threads}
 }
 
 // request asks for rounds at a shape from a set of processes: 0, 1, ...
@@ -753,6 +754,7 @@ func (j *judge) timeShape(ctx context.Context, s Session, t *tally, incumbent fl
 		rounds := j.rules.ask
 		if len(t.pairs) > j.plan.Samples {
 			rounds = max(rounds, len(t.pairs)/8) // a disturbed measurement takes long
+			t.allowed.extend(j.together(rounds, j.rules.batch, t.shape))
 		}
 		if err := j.sample(ctx, s, t, rounds, "", incumbent); err != nil {
 			return Timing{}, Outcome{}, err

@@ -152,9 +152,9 @@ const (
 	// telling is the largest wait, as a share of the claimed time, with which a
 	// reading's clock can be judged.
 	telling = 0.25
-	// A candidate's launches in parity, in a set of processes that times it, and under a tool
-	// may take allowance times as long as the baseline's together, and at least leastAllowed:
-	// each of them may take much longer, but dozens of them must not hold the device for
+	// A candidate's launches in parity, in a set of processes that times it, and under tools
+	// may take allowance times as long as the baseline's, and those of all stages together at least
+	// leastAllowed: each of them may take much longer, but dozens of them must not hold the device for
 	// minutes. toolSlowdown is how much longer all launches under a tool take than one without.
 	allowance    = 50
 	leastAllowed = 20 * time.Second

@@ -12,9 +12,10 @@
 #   lies    how small a lie about time is still caught, calm and busy, as a table and a plot
 #   pace    candidates a minute beside another build, OLD=PATH of its tune, by turns
 #
-# EACH (34) evaluations make a campaign, SEEDS (1 to 6) are the campaigns of a kernel; KERNELS names
+# EACH (34) evaluations and FINALISTS (4) make a campaign, SEEDS (1 to 6) are the campaigns of a kernel; KERNELS names
 # the kernels. SANITIZERS (all that were found) goes to every campaign but those of seed 1.
-# Lines "RESULT ..." go to DIR/results.txt.
+# Lines "RESULT ..." go to DIR/results.txt. The exit status is 1 if a campaign of calm or busy failed or ended early,
+# or an evaluation or a finalist is not correct.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 dir=${1:?usage: scripts/judge-records.sh DIR STAGE...}
@@ -30,17 +31,18 @@ say() { echo "RESULT $*" | tee -a "$dir/results.txt"; }
 
 # campaigns NAME PREFIX...: all campaigns into NAME.db.
 campaigns() {
-  local name=$1 k run extra begin=$SECONDS
+  local name=$1 k run extra begin=$SECONDS status=0 asked=0
   shift
   for k in $kernels; do
     for run in ${SEEDS:-1 2 3 4 5 6}; do
       extra=()
       [ "$run" != 1 ] && [ -n "${SANITIZERS:-}" ] && extra=(--sanitizers "$SANITIZERS")
-      "$@" "$tune" run "$k" --backend cpu --evaluations "${EACH:-34}" --seed "$run" --warm-start off --finalists 4 \
-        --store "$dir/$name.db" --json "${extra[@]}" >>"$dir/$name.jsonl" 2>>"$dir/$name.err" || say "$name: $k, seed $run: status $?"
+      asked=$((asked + ${EACH:-34}))
+      "$@" "$tune" run "$k" --backend cpu --evaluations "${EACH:-34}" --seed "$run" --warm-start off --finalists "${FINALISTS:-4}" \
+        --store "$dir/$name.db" --json "${extra[@]}" >>"$dir/$name.jsonl" 2>>"$dir/$name.err" || { say "$name: $k, seed $run: status $?"; status=1; }
     done
   done
-  python3 - "$dir/$name.jsonl" <<'PY' | while read -r line; do say "$name: $line"; done
+  python3 - "$dir/$name.jsonl" "$asked" <<'PY' | while read -r line; do say "$name: $line"; done
 import collections, json, sys
 verdicts, finals, entries, wrong = collections.Counter(), 0, collections.Counter(), []
 for line in open(sys.argv[1]):
@@ -56,8 +58,11 @@ for line in open(sys.argv[1]):
 print("evaluations", sum(verdicts.values()), dict(verdicts), "finals", finals, "finalists", dict(entries))
 for w in wrong[:20]:
     print("not correct:", *w)
+sys.exit(sum(verdicts.values()) < int(sys.argv[2]) or set(verdicts) | set(entries) != {"correct"})
 PY
+  [ "${PIPESTATUS[0]}" = 0 ] || status=1
   say "$name: $((SECONDS - begin)) s"
+  return $status
 }
 calm() { campaigns calm; }
 busy() { campaigns busy scripts/busy.sh --; }
@@ -151,4 +156,6 @@ pace() {
   done
 }
 
-for stage in "$@"; do "$stage"; done
+status=0
+for stage in "$@"; do "$stage" || status=1; done
+exit $status

@@ -367,6 +367,7 @@ func (q *race) passes(r *runner, from *rand.Rand, n int) (ran, error) {
 		took.event, took.least, took.wall = took.event-float64(n)*each, took.least-each, max(0, took.wall-float64(n)*each)
 	}
 	q.spent += took.event
+	r.took += took.wall - took.waited
 	r.launched += n * r.used
 	return took, err
 }

@@ -99,16 +99,17 @@ func mappedBlock(bytes int64, where string) (block, error) {
 type unmappedError struct{ error }
 
 // memory gives the set and the workspace of a comparison, the latter zero and nil for none. Free, if there is
-// one, ends what is not kept.
+// one, ends what is not kept. Errors are not the binary's, but for a workspace that is too large.
 func (p *problem) memory(b *binary, r wire.ParityRequest) (w *set, work *workspace, free func(), err error) {
 	if r.Mapped == "" {
-		if w, err = p.set(r.Shape, 0); err == nil {
-			work, err = p.prepare(b, r.Geometry)
+		if w, err = p.set(r.Shape, 0); err != nil {
+			return nil, nil, nil, &ownError{err}
 		}
+		work, err = p.prepare(b, r.Geometry)
 		return w, work, nil, err
 	}
 	if r.Mapped != wire.AtBegin && r.Mapped != wire.AtEnd {
-		return nil, nil, nil, fmt.Errorf("buffers cannot be mapped at %q, only at %q and %q", r.Mapped, wire.AtBegin, wire.AtEnd)
+		return nil, nil, nil, &ownError{fmt.Errorf("buffers cannot be mapped at %q, only at %q and %q", r.Mapped, wire.AtBegin, wire.AtEnd)}
 	}
 	free = func() {
 		_ = p.sync() // nothing may be under way in what is unmapped
@@ -146,8 +147,11 @@ func (p *problem) memory(b *binary, r wire.ParityRequest) (w *set, work *workspa
 		err = take()
 	}
 	var e *driverError
-	if errors.As(err, &e) && !lost() {
+	switch {
+	case errors.As(err, &e) && !lost():
 		err = &unmappedError{err}
+	case err != nil:
+		err = &ownError{err}
 	}
 	return w, work, free, err
 }

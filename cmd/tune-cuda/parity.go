@@ -46,8 +46,13 @@ func (p *problem) compareLaunches(r wire.ParityRequest) (wire.ParityAnswer, erro
 		a.NotMapped = none.Error()
 		return a, nil
 	}
+	var own *ownError
+	if errors.As(err, &own) {
+		return a, own.error
+	}
 	if err != nil {
-		return a, err
+		a.Fault = fault(err)
+		return a, nil
 	}
 	repeat := max(r.Repeat, 1)
 	if repeat > 1 {
@@ -112,16 +117,26 @@ func (p *problem) makeFirst(w *set) error {
 	return nil
 }
 
-// prepare gives a binary its workspace, zero and guarded; nil for none.
+// prepare gives a binary its workspace, zero and guarded; nil for none. Errors are not the binary's, but for a
+// workspace that is too large.
 func (p *problem) prepare(b *binary, g wire.Geometry) (*workspace, error) {
 	if _, err := launches(g); err != nil && b.routine == nil {
 		return nil, nil // the launch will say so
 	}
 	work, err := b.workspace(g.Workspace)
-	if err != nil || work == nil {
-		return nil, err
+	if noMemory(err) && p.evict(math.MaxInt64/2, p.unused()) {
+		work, err = b.workspace(g.Workspace)
 	}
-	return work, p.clear(work)
+	if err != nil {
+		return nil, p.lacking(g.Workspace, err)
+	}
+	if work == nil {
+		return nil, nil
+	}
+	if err := p.clear(work); err != nil {
+		return nil, &ownError{err}
+	}
+	return work, nil
 }
 
 // clear makes a workspace zero, and sets its guards.
@@ -130,6 +145,21 @@ func (p *problem) clear(work *workspace) error {
 		return err
 	}
 	return p.harness.setGuards(work.guards)
+}
+
+// lacking is the error of a workspace of so many bytes: the candidate's own where there is no memory for one that is
+// larger than all sets of buffers may be, and else the machine's, which others may have filled.
+func (p *problem) lacking(bytes int64, err error) error {
+	var e *driverError
+	if !errors.As(err, &e) || !noMemory(err) {
+		return &ownError{err}
+	}
+	free, total, _ := cu.MemInfo()
+	e.why = lackingWorkspace(bytes, p.budget, free, total)
+	if bytes <= p.budget {
+		return &ownError{err}
+	}
+	return err
 }
 
 // launches runs the candidate as often as asked and counts what later launches
@@ -489,10 +519,10 @@ func (p *problem) launchOnce(b *binary, inputs [][]byte, r wire.LaunchRequest) e
 	work := &arrays[len(p.buffers)]
 	if g := r.Geometry.Workspace; g > 0 && g <= maxBytes {
 		var err error
-		if *work, err = alloc(g); err == nil {
-			err = p.harness.zero(*work, g)
+		if *work, err = alloc(g); err != nil {
+			return p.lacking(g, err)
 		}
-		if err != nil {
+		if err = p.harness.zero(*work, g); err != nil {
 			return &ownError{err}
 		}
 	}

@@ -461,6 +461,15 @@ func planAlone(making, launches float64) int {
 	return 8
 }
 
+// lackingWorkspace says why a workspace cannot be had, where all sets of buffers may take so much.
+func lackingWorkspace(bytes, most, free, total int64) string {
+	why := fmt.Sprintf("a workspace of %d bytes, where the device has %d of %d free", bytes, free, total)
+	if bytes > most {
+		why += fmt.Sprintf(": one may have at least %d, make it smaller", most)
+	}
+	return why
+}
+
 // planPasses chooses how many passes a reading has, from the time that one takes:
 // as many as last batch.
 func planPasses(pass, batch float64) int {

@@ -725,3 +725,14 @@ func TestMapped(t *testing.T) {
 		}
 	}
 }
+
+func TestLackingWorkspace(t *testing.T) {
+	for most, want := range map[int64]string{
+		100: "a workspace of 100 bytes, where the device has 50 of 200 free",
+		99:  "a workspace of 100 bytes, where the device has 50 of 200 free: one may have at least 99, make it smaller",
+	} {
+		if got := lackingWorkspace(100, most, 50, 200); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+}

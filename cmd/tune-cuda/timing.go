@@ -53,6 +53,7 @@ type runner struct {
 	seen     float64 // nanoseconds, in the last reading
 	readings int     // taken in this race
 	launched int     // times in this race, about
+	took     float64 // nanoseconds of all launches in this request
 	// compared is the worst of what was compared since the race began; wrong says
 	// that it is outside of its tolerance, and that nothing more has to be compared.
 	compared []wire.Output
@@ -169,7 +170,11 @@ func (q *race) run(r wire.TimeRequest, answers []wire.Timed) error {
 	for _, x := range q.runners {
 		x.After = x.compared
 	}
-	return q.latencies(r.Latencies)
+	err := q.latencies(r.Latencies)
+	for _, x := range q.runners {
+		x.LaunchesNS, x.took = int64(x.took), 0
+	}
+	return err
 }
 
 func btoi(b bool) int {
@@ -313,7 +318,8 @@ func (q *race) ready(r *runner) error {
 		if err := q.sync(); err != nil {
 			return err
 		}
-		launch = min(launch, float64(time.Since(t).Nanoseconds()))
+		took := float64(time.Since(t).Nanoseconds())
+		launch, r.took = min(launch, took), r.took+took
 		if k > 0 && launch > longLaunch {
 			break
 		}
@@ -439,6 +445,7 @@ func (q *race) latencies(n int) error {
 				return &runError{i, err}
 			}
 			q.spent += ns
+			r.took += ns
 			r.LatencyNS = append(r.LatencyNS, ns)
 		}
 	}

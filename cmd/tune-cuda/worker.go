@@ -113,8 +113,7 @@ func keeping[T any](p *problem, key string, bytes int64, make func() (T, func(),
 	}
 	p.evict(bytes, p.unused())
 	v, free, err := make()
-	var e *driverError
-	if errors.As(err, &e) && e.name == "CUDA_ERROR_OUT_OF_MEMORY" && p.evict(math.MaxInt64/2, p.unused()) {
+	if noMemory(err) && p.evict(math.MaxInt64/2, p.unused()) {
 		if free != nil {
 			free()
 		}
@@ -130,6 +129,12 @@ func keeping[T any](p *problem, key string, bytes int64, make func() (T, func(),
 	p.kept[key] = &keep{value: v, bytes: bytes, used: p.request, free: free}
 	p.held += bytes
 	return v, nil
+}
+
+// noMemory says that an error is the driver's of memory that cannot be had.
+func noMemory(err error) bool {
+	var e *driverError
+	return errors.As(err, &e) && e.name == "CUDA_ERROR_OUT_OF_MEMORY"
 }
 
 // unused is the number of the request since which nothing that was used may be

@@ -58,11 +58,10 @@ type answer struct {
 	Kind  answerKind
 	Nonce uint64
 	Seq   uint64
-	// Elapsed is the time between the first launch's start and the last one's
-	// end.
+	// Elapsed is how long the launches took, without what lay between them.
 	Elapsed time.Duration
-	// Value is the number of the refused system call, or the place in the memory of
-	// the inputs that was written.
+	// Value is the number of the refused system call, the place in the memory of
+	// the inputs that was written, or how long launches and what lay between them took, in nanoseconds.
 	Value    uint64
 	Error    uint32
 	Launches uint32
@@ -124,7 +123,7 @@ type command struct {
 	dims     []int64
 	scalars  []float64
 	buffers  []region
-	launches []uint32 // the set of each launch; the harness gets them through a pipe
+	launches []uint32 // the turn of each launch; the harness gets them through a pipe
 	step     int      // how many of them it takes at once; 0 for all
 	junk     int      // byte that fills the stack; negative leaves it
 }
@@ -134,6 +133,7 @@ type command struct {
 type region struct {
 	offset, bytes, stride uint64
 	role                  uint64 // 0 in, 1 out, 2 inout
+	windows               uint64 // see window
 }
 
 // append encodes the command after b.
@@ -164,6 +164,7 @@ func (c command) append(b []byte) []byte {
 		b = order.AppendUint64(b, r.bytes)
 		b = order.AppendUint64(b, r.stride)
 		b = order.AppendUint64(b, r.role)
+		b = order.AppendUint64(b, max(r.windows, 1))
 	}
 	return b
 }

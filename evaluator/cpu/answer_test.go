@@ -95,10 +95,10 @@ func FuzzAnswer(f *testing.F) {
 func TestCommandLayout(t *testing.T) {
 	c := command{
 		kind: commandRun, nonce: 1, seq: 2, dims: []int64{3}, scalars: []float64{4, 5},
-		buffers: []region{{6, 7, 10, 1}}, launches: []uint32{8, 9}, junk: 0xff,
+		buffers: []region{{6, 7, 10, 1, 64}}, launches: []uint32{8, 9}, junk: 0xff,
 	}
 	b := c.append(nil)
-	if want := commandBytes + 8 + 16 + 32; len(b) != want {
+	if want := commandBytes + 8 + 16 + 40; len(b) != want {
 		t.Errorf("%d bytes, want %d", len(b), want)
 	}
 	if got := binary.NativeEndian.Uint32(b[40:]); got != 1 {

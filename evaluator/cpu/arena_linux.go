@@ -24,7 +24,32 @@ type placedBuffer struct {
 	bytes    int
 	role     uint64 // as in region
 	offset   int    // from the start of a set, in its zone
+	windows  int    // how many places it may begin at in a turn, see window; 0 for one
 }
+
+// An input that is drawn element by element begins in a turn at one of several places in what was drawn for it, and
+// the turn says which: before that nobody can know it, though all of it is in memory, or compute anything of it.
+const (
+	windows    = 64
+	windowStep = 64 // bytes: buffers are aligned to as many
+	setBits    = 15 // of a turn; the others decide the places
+	windowBits = 16
+)
+
+// turnOf is a turn as the harness is told.
+func turnOf(set, drawn uint32) uint32 { return drawn<<setBits | set }
+
+// window is how many bytes behind its place buffer b begins, as the harness has it; none where nothing was drawn. That
+// of one buffer tells nothing of another's.
+func (p *placedBuffer) window(b int, drawn uint32) int {
+	own := drawn * uint32(2*b+1) * 0x9e3779b1
+	own = (own ^ own>>15) * 0x2c1b3c6d
+	own ^= own >> 12
+	return int(uint64(own)*uint64(max(p.windows, 1))>>32) * windowStep
+}
+
+// more is how many bytes are drawn for a buffer besides its own.
+func (p *placedBuffer) more() int { return (max(p.windows, 1) - 1) * windowStep }
 
 // A zone is memory that candidates map in one way.
 type zone int
@@ -106,6 +131,7 @@ func newGuardedLayout(buffers []placedBuffer, where placing) layout {
 	l := layout{buffers: slices.Clone(buffers), stride: span{page, page}}
 	for i := range l.buffers {
 		b := &l.buffers[i]
+		b.windows = 0
 		at := &l.stride[b.zone()]
 		b.offset = *at
 		room := roundUp(b.bytes+b.dtype.size(), page)
@@ -226,13 +252,25 @@ func (a *arena) around(l *layout, base span, set, b int) (before, buffer, behind
 	return mem[max(at-guardBytes, 0):at], mem[at:end:end], mem[end:min(end+guardBytes, len(mem))]
 }
 
+// drawn is the memory in which an input begins somewhere: it reaches into the guard behind.
+func (a *arena) drawn(l *layout, base span, set, b int) []byte {
+	p := &l.buffers[b]
+	at := base[p.zone()] + set*l.stride[p.zone()] + p.offset
+	return a.mem[p.zone()][at:][:p.bytes+p.more()]
+}
+
 // setGuards fills the guards of a set.
 func (a *arena) setGuards(l *layout, base span, set int) {
 	for b := range l.buffers {
-		before, _, behind := a.around(l, base, set, b)
-		copy(before, a.pattern)
-		copy(behind, a.pattern)
+		a.setGuard(l, base, set, b)
 	}
+}
+
+// setGuard fills those of one buffer.
+func (a *arena) setGuard(l *layout, base span, set, b int) {
+	before, _, behind := a.around(l, base, set, b)
+	copy(before, a.pattern)
+	copy(behind, a.pattern)
 }
 
 // checkGuards says which guard of a set was written, or nothing.
@@ -298,7 +336,7 @@ func (l *layout) regions(base span) []region {
 	for i := range l.buffers {
 		b := &l.buffers[i]
 		z := b.zone()
-		r[i] = region{offset: uint64(base[z] + b.offset), bytes: uint64(b.bytes), stride: uint64(l.stride[z]), role: b.role}
+		r[i] = region{offset: uint64(base[z] + b.offset), bytes: uint64(b.bytes), stride: uint64(l.stride[z]), role: b.role, windows: uint64(b.windows)}
 	}
 	return r
 }

@@ -211,13 +211,13 @@ func (d distribution) far(side float64, from secret) (float64, secret) {
 	return d.a - d.b*side*x, from
 }
 
-// contents makes those of a buffer for a set.
-func (t *timingState) contents(to []byte, d *shapeData, set uint32, buffer int) {
-	p := t.places[d]
-	seed := p.seeds[set]
+// contents makes those of a buffer for a set: all that is drawn for it, and which part of it the launch gets.
+func (t *timingState) contents(to []byte, d *shapeData, set uint32, buffer int) (own []byte) {
+	p, l := t.places[d], &d.layout.buffers[buffer]
+	own = to[l.window(buffer, p.windows[set]):][:l.bytes]
+	given := p.given[set] != nil && p.given[set][buffer] != nil
 	switch b := t.q.buffers[buffer]; {
-	case p.given[set] != nil && p.given[set][buffer] != nil:
-		copy(to, p.given[set][buffer])
+	case given && len(to) == len(own):
 	case b.Data.Distribution == kernels.Python: // there was no time, see given
 		copy(to, d.inputs[p.made[set]%variants][buffer])
 	case t.q.made(buffer):
@@ -227,8 +227,12 @@ func (t *timingState) contents(to []byte, d *shapeData, set uint32, buffer int) 
 		}
 		t.q.dtypes[buffer].putAll(to, values)
 	default:
-		t.q.data[buffer].quick(to, t.q.dtypes[buffer], newSecret(seed, buffer))
+		t.q.data[buffer].quick(to, t.q.dtypes[buffer], newSecret(p.seeds[set], buffer))
 	}
+	if given {
+		copy(own, p.given[set][buffer])
+	}
+	return own
 }
 
 // refresh gives the next sets contents that no candidate has seen, and takes them out of the
@@ -242,6 +246,7 @@ func (t *timingState) refresh(d *shapeData, sides ...[]uint32) error {
 	sets := p.turn(len(slices.Concat(sides...)))
 	for _, set := range sets {
 		p.seeds[set] = p.pool.Uint64()
+		p.windows[set] = uint32(p.pool.Uint64() >> (64 - windowBits))
 	}
 	alike := p.alike.Uint64()
 	for _, side := range sides {
@@ -295,7 +300,7 @@ func (t *timingState) load(a *arena, d *shapeData, sets []uint32) {
 	each(sets, func(set uint32) {
 		for b := range d.layout.buffers {
 			if d.layout.buffers[b].role == roleIn {
-				to := a.buffer(&d.layout, p.base, int(set), b)
+				to := a.drawn(&d.layout, p.base, int(set), b)
 				t.contents(to, d, set, b)
 				evict(to)
 			}
@@ -323,10 +328,13 @@ func each(sets []uint32, do func(set uint32)) {
 func (t *timingState) prime(a *arena, d *shapeData, sets []uint32) {
 	p := t.places[d]
 	each(sets, func(set uint32) {
-		if t.several && a == t.ours {
-			a.setGuards(&d.layout, p.base, int(set))
-		}
 		for b := range d.layout.buffers {
+			if d.layout.buffers[b].role == roleIn {
+				continue
+			}
+			if t.several && a == t.ours {
+				a.setGuard(&d.layout, p.base, int(set), b)
+			}
 			out := a.buffer(&d.layout, p.base, int(set), b)
 			switch d.layout.buffers[b].role {
 			case roleOut:
@@ -349,7 +357,7 @@ func (t *timingState) waiting(a *arena, d *shapeData, sets []uint32, taken, step
 		if first >= 0 {
 			from = min(from, first+1)
 			if taken > (first/step+1)*step {
-				ahead = "the turns of launches that had not begun were taken"
+				ahead = turnsTaken
 			}
 		}
 	}

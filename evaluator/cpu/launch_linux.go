@@ -116,7 +116,7 @@ func (h *lab) Launch(ctx context.Context, artifact evaluator.Artifact, tool stri
 
 // sanitizedRuns launches on every contents and ends the process, whose exit
 // status is the sanitizer's last word.
-func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *arena, d *shapeData, threads int, allowed time.Duration) (outputs []evaluator.Output, log string, err error) {
+func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *arena, d *shapeData, threads int, allowed *evaluator.Allowance) (outputs []evaluator.Output, log string, err error) {
 	p, err := h.start(ctx, f, object, a, nil, threads)
 	if err != nil {
 		return nil, "", err
@@ -142,7 +142,7 @@ func (h *lab) sanitizedRuns(ctx context.Context, f *flavour, object []byte, a *a
 }
 
 // guardedRuns launches at some shapes between guard pages, with every [placing].
-func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate, at []*shapeData, allowed time.Duration) (outputs []evaluator.Output, err error) {
+func (h *lab) guardedRuns(ctx context.Context, f *flavour, c *candidate, at []*shapeData, allowed *evaluator.Allowance) (outputs []evaluator.Output, err error) {
 	var shapes []*shapeData
 	var places []placing
 	var size span

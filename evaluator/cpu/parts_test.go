@@ -4,6 +4,7 @@ package cpu
 
 import (
 	"maps"
+	"math"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -76,6 +77,93 @@ func TestQuickCode(t *testing.T) {
 		if f.guards == (last >= 0) || !f.guards && last < asked {
 			t.Errorf("%s is compiled with %q", f.name, args)
 		}
+	}
+}
+
+// Nobody can tell where an input that is drawn begins before its turn says so, by others of the same turn neither.
+func TestWindow(t *testing.T) {
+	l := newLayout([]placedBuffer{{bytes: 12, windows: windows}, {bytes: 5}, {bytes: 12, windows: windows}})
+	a, err := newArena(l.stride)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	var came [windows]int
+	pairs := map[[2]int]bool{}
+	const turns = 1 << windowBits
+	for drawn := range uint32(turns) {
+		if turn := turnOf(1<<setBits-1, drawn); turn == math.MaxUint32 || turn>>setBits != drawn {
+			t.Fatalf("turn %x of %x", turn, drawn)
+		}
+		if n := l.buffers[1].window(1, drawn); n != 0 {
+			t.Fatalf("a buffer of one place begins at %d", n)
+		}
+		if n := l.buffers[2].window(int(drawn%maxBuffers), 0); n != 0 {
+			t.Fatalf("where nothing was drawn it begins at %d", n)
+		}
+		first, other := l.buffers[0].window(0, drawn), l.buffers[2].window(2, drawn)
+		if first%64 != 0 || first < 0 || len(a.drawn(&l, span{}, 0, 0)[first:]) < 12 {
+			t.Fatalf("it begins at %d", first)
+		}
+		came[first/windowStep]++
+		pairs[[2]int{first, other}] = true
+	}
+	for at, n := range came {
+		if n < turns/windows*9/10 || n > turns/windows*11/10 {
+			t.Errorf("window %d came %d times of %d", at, n, turns)
+		}
+	}
+	if len(pairs) < windows*windows/2 {
+		t.Errorf("two inputs begin at %d pairs of places", len(pairs))
+	}
+	if most := a.drawn(&l, span{}, 0, 2); len(most) > 12+guardBytes {
+		t.Errorf("%d bytes are drawn", len(most))
+	}
+}
+
+// A process learns the sets of several launches at once only where these are shorter than what reading a turn takes.
+func TestStep(t *testing.T) {
+	for _, c := range []struct{ tried, fastest, want float64 }{
+		{0, 0, 1}, {2000, 0, 1}, {300, 0, 1}, {2000, 250, 1}, {100, 0, 3}, {2000, 10, 30},
+	} {
+		if got := (&contender{tried: c.tried, fastest: c.fastest}).step(); got != int(c.want) {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// Turns that were taken together are more than there can have been launches.
+func TestHurried(t *testing.T) {
+	for _, c := range []struct {
+		taken, step int
+		passed      time.Duration
+		want        bool
+	}{
+		{1, 1, 0, false},
+		{500, 1, time.Millisecond, false},
+		{999, 1, time.Millisecond, false},
+		{1000, 1, 400 * time.Microsecond, true},
+		{7, 7, 0, false},
+		{40, 7, 20 * time.Microsecond, false},
+		{40, 7, 10 * time.Microsecond, true},
+	} {
+		if got := hurried(c.taken, c.step, 1000, c.passed); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// Reading turns is in no launch's time: what the baseline usually takes for it counts, for both sides.
+func TestTurnCost(t *testing.T) {
+	p := newPlacement(span{}, 4)
+	if p.turnCost() != 0 {
+		t.Error(p.turnCost())
+	}
+	for _, ns := range []float64{10, 20, 4000, 900, 300, 300, 310, 300, 2e6, 3000, 290} {
+		p.took(ns)
+	}
+	if p.turnCost() != 300 || len(p.turns) != 9 {
+		t.Error(p.turns)
 	}
 }
 

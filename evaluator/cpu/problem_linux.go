@@ -88,6 +88,9 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 		placed = append(placed, placedBuffer{
 			name: b.Name, dtype: q.dtypes[i], elements: int(n), bytes: int(size), role: q.roles[i],
 		})
+		if q.roles[i] == roleIn && !q.made(i) && b.Data.Distribution != kernels.Constant {
+			placed[i].windows = windows
+		}
 		if q.roles[i] == roleIn {
 			d.inBytes += int(size)
 		} else {

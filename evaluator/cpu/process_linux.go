@@ -68,11 +68,14 @@ type process struct {
 	noise int
 	// sent is when the last command was sent.
 	sent time.Time
-	// spent is what all launches took together until now, and together how long they may take
-	// without waits for a core, if that is more than zero.
-	spent, together time.Duration
-	// idle is how long its threads had waited for a core before its first launch, if it has been begun.
+	// together counts the launches of the candidate here and in other processes. spent is what those here took until
+	// now, excused how much of what they took until weighed is known not to count, and billed what together was told of.
+	together                        *evaluator.Allowance
+	spent, weighed, excused, billed time.Duration
+	// idle is how long its threads had waited for a core before its first launch, and started the processor time that it
+	// had used, if it has been begun.
 	idle     time.Duration
+	started  time.Duration
 	begun    bool
 	declared int           // threads
 	allowed  time.Duration // of processor time, all in all
@@ -285,6 +288,7 @@ func (p *process) send(c command) error {
 	if c.kind == commandRun {
 		if !p.begun {
 			p.idle, p.begun = p.waited(), true
+			p.started, _ = processorTime(p.pid) // if it has gone, the next command says so
 		}
 		_, err = p.turns.Write(c.turns())
 	}
@@ -306,8 +310,8 @@ func (p *process) send(c command) error {
 func (p *process) receive(want answerKind, deadline time.Duration) (answer, error) {
 	end := time.Now().Add(deadline)
 	until := end
-	if want == answerDone && p.together > 0 {
-		until = p.patient(end, p.spent)
+	if want == answerDone && p.together.Limit() > 0 {
+		until = p.patient(end)
 	}
 	if err := p.control.SetReadDeadline(until); err != nil {
 		return answer{}, fmt.Errorf("%w: %w", errProcess, err)
@@ -324,17 +328,14 @@ func (p *process) receive(want answerKind, deadline time.Duration) (answer, erro
 				return answer{}, p.fail(true, fmt.Sprintf("no answer within %v", deadline))
 			}
 			took := p.spent + time.Since(p.sent)
-			waited := p.waited()
-			used, _ := processorTime(p.pid) // a process that has gone has closed the socket
-			if own := charge(took, waited, used, p.declared); own >= p.together {
-				return answer{}, p.fail(true, fmt.Sprintf("its launches took %s together until now, and all of them may take %s",
-					own.Round(time.Millisecond), p.together.Round(time.Millisecond)))
+			if own := p.bill(took); own != nil {
+				return answer{}, own
 			}
-			if took >= mostWaiting*p.together {
+			if took >= mostWaiting*p.together.Limit() {
 				p.kill()
 				return answer{}, fmt.Errorf("%w: its launches took %s, most of which they waited for a core", errProcess, took.Round(time.Second))
 			}
-			until = p.patient(end, took-waited)
+			until = p.patient(end)
 			if err := p.control.SetReadDeadline(until); err != nil {
 				return answer{}, fmt.Errorf("%w: %w", errProcess, err)
 			}
@@ -350,6 +351,9 @@ func (p *process) receive(want answerKind, deadline time.Duration) (answer, erro
 				a.wall = between(p.sent, stamp, time.Now())
 				if want == answerDone {
 					p.spent += a.wall
+					if own := p.bill(p.spent); own != nil {
+						return answer{}, own
+					}
 				}
 				return a, nil
 			}
@@ -365,14 +369,46 @@ func (p *process) receive(want answerKind, deadline time.Duration) (answer, erro
 // core meanwhile: a thread that the candidate does not declare may be what they wait for.
 const mostWaiting = 4
 
-// patient is when launches will have taken as long as they may, if they have taken so much and wait
-// for no core; at the latest the end.
-func (p *process) patient(end time.Time, taken time.Duration) time.Time {
+// patient is when launches will have taken as long as they may, if they wait for no core; at the latest the end.
+func (p *process) patient(end time.Time) time.Time {
 	const look = time.Millisecond // not more often
-	if until := time.Now().Add(max(p.together-taken, look)); until.Before(end) {
+	if until := time.Now().Add(max(p.together.Limit()-p.together.Spent(), look)); until.Before(end) {
 		return until
 	}
 	return end
+}
+
+// bill tells of launches here, which took so long together until now, and ends the process if all launches of
+// the candidate have taken too long. How long short ones waited for a core is looked up now and then, and when
+// it matters.
+func (p *process) bill(took time.Duration) *evaluator.Fault {
+	const short = 20 * time.Millisecond
+	tell := p.tell
+	if took-p.weighed > short {
+		tell = p.weigh
+	}
+	err := tell(took)
+	if err != nil {
+		err = p.weigh(took)
+	}
+	var own *evaluator.Fault
+	if errors.As(err, &own) {
+		return p.fail(true, own.Reason)
+	}
+	return nil
+}
+
+// weigh finds out which part of what launches took is their own.
+func (p *process) weigh(took time.Duration) error {
+	used, _ := processorTime(p.pid) // a process that has gone has closed the socket
+	p.weighed, p.excused = took, took-charge(took, max(p.waited(), 0), used-p.started, p.declared)
+	return p.tell(took)
+}
+
+func (p *process) tell(took time.Duration) error {
+	more := took - p.excused - p.billed
+	p.billed += more
+	return p.together.Spend(more)
 }
 
 // waited is how long the declared threads have waited for a core since the first launch: as long as the one that
@@ -389,14 +425,6 @@ func (p *process) waited() time.Duration {
 // threads can cause, and at least the processor time of each declared thread.
 func charge(took, waited, used time.Duration, threads int) time.Duration {
 	return max(took-waited, used/time.Duration(max(threads, 1)))
-}
-
-// own is what all launches took together without waits for a core.
-func (p *process) own() time.Duration {
-	if !p.begun {
-		return 0
-	}
-	return p.spent - p.waited()
 }
 
 // told ends the process where an answer says that it has ended for a fault of the candidate, and gives
@@ -764,6 +792,9 @@ func waitedSince(before, after map[string]float64) float64 {
 // quit asks the process to end. Processes that it left are killed and counted.
 // It is the candidate's fault when there are any, or when its status is not 0.
 func (p *process) quit(deadline time.Duration) error {
+	if p.begun {
+		_ = p.weigh(p.spent) // for the next stage: nothing runs any more
+	}
 	if err := p.send(command{kind: commandQuit, junk: -1}); err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/internal/labs"
@@ -57,7 +56,7 @@ func (h *lab) Profile(ctx context.Context, artifact evaluator.Artifact) ([]evalu
 }
 
 // reach launches at every shape and compares the blocks that ran.
-func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]string, allowed time.Duration) (e evaluator.Evidence, err error) {
+func (h *lab) reach(ctx context.Context, c *candidate, unsupported map[string]string, allowed *evaluator.Allowance) (e evaluator.Evidence, err error) {
 	f := reachFlavour()
 	if h.reachless != nil {
 		return e, h.reachless

@@ -38,8 +38,8 @@ type session struct {
 type entry struct {
 	c       *candidate
 	p       *process
-	allowed time.Duration // for all launches together
-	now     *contender    // at the session's shape
+	allowed *evaluator.Allowance
+	now     *contender // at the session's shape
 	fault   *evaluator.Fault
 }
 
@@ -312,12 +312,10 @@ func (s *session) compare(r evaluator.CompareRequest) (o evaluator.Observation, 
 // at is what was there when the kernel returned, and looks around.
 func (s *session) launch(o *evaluator.Observation, r evaluator.CompareRequest, junk int) (time.Duration, error) {
 	e, d := s.entries[0], s.at
-	before := e.p.own()
 	ans, err := e.p.ask(command{kind: commandRun, launches: []uint32{0}, junk: junk}, answerDone, s.h.limit(r.Limit))
 	if err != nil {
 		return 0, err
 	}
-	o.Spent += e.p.own() - before
 	if ans.Launches != 1 {
 		return 0, e.p.fail(false, otherLaunches)
 	}

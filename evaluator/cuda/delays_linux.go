@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
@@ -421,7 +422,7 @@ func (h *lab) tryDelays(ctx context.Context, by assembler, u unit, trials []dela
 // launchDelayed runs a candidate with delays, as often as there are schedules to look at.
 // Where they leave no room for its blocks, it tries with fewer registers, and then with
 // fewer delays.
-func (h *lab) launchDelayed(ctx context.Context, c *candidate) (f evaluator.Findings, err error) {
+func (h *lab) launchDelayed(ctx context.Context, c *candidate, allowed *evaluator.Allowance) (f evaluator.Findings, err error) {
 	if c.routine != "" {
 		return evaluator.Findings{NotRun: "a routine of a library has no PTX"}, nil
 	}
@@ -445,7 +446,7 @@ func (h *lab) launchDelayed(ctx context.Context, c *candidate) (f evaluator.Find
 			continue // it would be the same once more
 		}
 		var short *shortage
-		if f, short, err = h.tryDelayed(ctx, c, room{share, registers}, shapes); short == nil || err != nil {
+		if f, short, err = h.tryDelayed(ctx, c, allowed, room{share, registers}, shapes); short == nil || err != nil {
 			return f, err
 		}
 		registers = short.registers
@@ -462,7 +463,7 @@ type shortage struct {
 }
 
 // tryDelayed builds a candidate with delays and runs it, unless they leave too little room.
-func (h *lab) tryDelayed(ctx context.Context, c *candidate, r room, shapes []*shapeData) (f evaluator.Findings, short *shortage, err error) {
+func (h *lab) tryDelayed(ctx context.Context, c *candidate, allowed *evaluator.Allowance, r room, shapes []*shapeData) (f evaluator.Findings, short *shortage, err error) {
 	built, err := h.buildDelayed(ctx, h.delayedUnit(c), h.delayerOf(c), r)
 	var no *labs.Refusal
 	var bad *ptxFault
@@ -491,7 +492,7 @@ func (h *lab) tryDelayed(ctx context.Context, c *candidate, r room, shapes []*sh
 	g, free := h.place()
 	defer free()
 	err = g.parity.run(ctx, c.lost.Swap(false), func(w *worker) (err error) {
-		f, short, err = h.delayedLaunches(ctx, w, v, shapes)
+		f, short, err = h.delayedLaunches(ctx, w, v, allowed, shapes)
 		return err
 	})
 	if err != nil {
@@ -608,7 +609,7 @@ var noRoom = []string{"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "CUDA_ERROR_COOPERAT
 
 // delayedLaunches has a worker compare the launches at each shape. The lab's limit bounds
 // them, and not the judge's: it knows how long the baseline takes without delays.
-func (h *lab) delayedLaunches(ctx context.Context, w *worker, c *candidate, shapes []*shapeData) (f evaluator.Findings, short *shortage, err error) {
+func (h *lab) delayedLaunches(ctx context.Context, w *worker, c *candidate, allowed *evaluator.Allowance, shapes []*shapeData) (f evaluator.Findings, short *shortage, err error) {
 	loaded, err := h.load(ctx, w, c)
 	if err != nil {
 		return f, nil, err
@@ -631,6 +632,9 @@ func (h *lab) delayedLaunches(ctx context.Context, w *worker, c *candidate, shap
 		if a.Fault != nil {
 			w.dead = w.dead || a.Fault.Fatal
 			return f, nil, w.faulted(a.Fault)
+		}
+		if err := allowed.Spend(time.Duration(a.ElapsedNS)); err != nil {
+			return f, nil, err
 		}
 		f.Observed[d.shape.Name] = h.observedTwice(a)
 	}

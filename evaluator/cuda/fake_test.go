@@ -239,6 +239,7 @@ func (f *fake) source(binary string) string { return f.binaries[binary] }
 
 var (
 	fatal   = &wire.Fault{Call: "cuCtxSynchronize", Code: 700, Name: "CUDA_ERROR_ILLEGAL_ADDRESS", Fatal: true}
+	long    = (21 * time.Second).Nanoseconds() // more than all launches may take
 	invalid = &wire.Fault{Call: "cuLaunchKernel", Code: 1, Name: "CUDA_ERROR_INVALID_VALUE"}
 )
 
@@ -758,6 +759,8 @@ func (f *fake) parity(r wire.ParityRequest) (any, bool) {
 		fmt.Fprint(os.Stderr, strings.Repeat(fmt.Sprintf("evotune/%d parity 2\n{}\nAssertion of nothing\n", wire.Version), 20_000))
 	case "refuse":
 		return wire.Failure{Error: "the fake has no memory"}, false
+	case "long":
+		a.ElapsedNS = long
 	}
 	a.Outputs = []wire.Output{o}
 	return a, false
@@ -803,6 +806,8 @@ func (f *fake) launch(r wire.LaunchRequest) (any, bool) {
 		f.report("========= ", "=========     Saved host backtrace up to driver entry point")
 	case do == "fatal":
 		return wire.LaunchAnswer{Fault: fatal}, true
+	case do == "long":
+		return wire.LaunchAnswer{ElapsedNS: long}, false
 	}
 	f.end(do)
 	return wire.LaunchAnswer{ElapsedNS: 1000}, false
@@ -877,6 +882,8 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 			t.Guard, t.GuardOffset = "y", -4
 		case do == "input" && n > 0:
 			t.InputChanged = "x"
+		case do == "long" && n > 0:
+			t.LaunchesNS = long
 		case do == "fault" && n > 0, do == "fatal":
 			f.race = nil
 			a.Contenders = append(a.Contenders, wire.Timed{Fault: map[string]*wire.Fault{"fault": invalid, "fatal": fatal}[do]})

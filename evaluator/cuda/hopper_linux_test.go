@@ -407,7 +407,7 @@ func TestHidingFromDelaysLong(t *testing.T) {
 					return evaluator.Findings{}, built, nil
 				}
 				h.problem.Sanitize = &shapeData{}
-				f, err := h.launchDelayed(t.Context(), cand)
+				f, err := h.launchDelayed(t.Context(), cand, nil)
 				return f, built, err
 			}
 			const barriers = "(bar 1, mbarrier 3"

@@ -415,3 +415,36 @@ func TestFaultText(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A workspace that no memory holds is the candidate's: nothing is launched.
+func TestWorkspaceTooLarge(t *testing.T) {
+	text := strings.Replace(fakeKernel, "block = [\"BLOCK\"]\n", "block = [\"BLOCK\"]\nworkspace = \"SALT*1073741824\"\n", 1)
+	h := newLab(&labs.Base{Plan: planOf(fakeFrom(t, text, "y[i] = 2 * x[i]", "const double *x"))}, Options{})
+	h.gpus = []*gpu{{device: wire.Device{MemoryBytes: 8 << 30}}}
+	var err error
+	if h.problem, err = newProblem(h.Plan); err != nil {
+		t.Fatal(err)
+	}
+	im := h.Plan.Implementations[0]
+	space, err := h.Plan.Definition.Space(h.Plan.Implementations, h.Plan.Tune, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for salt, want := range map[int]string{
+		8: "",
+		9: "shape tuned: a workspace of 9663676416 bytes, and the GPU has 8589934592 bytes of memory: use a smaller one",
+	} {
+		g, err := space.FromMap(map[string]any{"DO": "nothing", "SALT": salt, "BLOCK": 128})
+		if err != nil {
+			t.Fatal(err)
+		}
+		src, err := im.Render(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &candidate{src: src, geometry: map[*shapeData]wire.Geometry{}, unsupported: map[*shapeData]string{}}
+		if got := h.geometries(c, false); got != want {
+			t.Errorf("%d GiB: %q", salt, got)
+		}
+	}
+}

@@ -147,7 +147,7 @@ var does = []string{
 	"time=nosamples", "parity=assert", "parity=prints", "compile=error", "compile=block", "compile=wmma", "compile=stack", "worker=flaky", "memcheck=noise",
 	"schedules=right", "schedules=wrong", "schedules=different", "schedules=large", "schedules=fatal", "schedules=hang", "schedules=waits", "schedules=broken",
 	"schedules=unassembled", "schedules=unbearable", "schedules=numbered", "schedules=tight", "schedules=crowded", "schedules=cooperative", "schedules=serialized", "racecheck=alone",
-	"racecheck=at-small", "memcheck=at-small-odd", "memcheck=at-72", "synccheck=at-136", "racecheck=dawdle",
+	"racecheck=at-small", "memcheck=at-small-odd", "memcheck=at-72", "synccheck=at-136", "racecheck=dawdle", "parity=long", "memcheck=long", "schedules=long", "time=long",
 }
 
 func fakeDefinition(tb testing.TB) *kernels.Definition {
@@ -443,6 +443,9 @@ func TestVerdicts(t *testing.T) {
 		{"time=fatal", evaluator.Launch, evaluator.StageBenchmark, "illegal address"},
 		{"time=hang", evaluator.Timeout, evaluator.StageBenchmark, "benchmark tuned: no answer within"},
 		{"time=die", evaluator.Launch, evaluator.StageBenchmark, "died, twice"},
+		{"parity=long", evaluator.Timeout, evaluator.StageParity, "parity small seed 1: its launches took 21s together until now, and all of them may take 20s"},
+		{"memcheck=long", evaluator.Timeout, evaluator.StageSanitize, "memcheck: its launches took 21s together until now"},
+		{"time=long", evaluator.Timeout, evaluator.StageBenchmark, "benchmark tuned: its launches took 21s together until now"},
 		{"worker=flaky", evaluator.Correct, evaluator.StageBenchmark, ""},
 		{"slow", evaluator.Correct, evaluator.StageBenchmark, ""},
 	} {

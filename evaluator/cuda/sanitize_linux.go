@@ -251,7 +251,7 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string, s k
 	}
 	defer h.stages.enter(evaluator.StageSanitize, c)()
 	if tool == schedules && h.delayer != nil {
-		return h.launchDelayed(ctx, c)
+		return h.launchDelayed(ctx, c, a.Allowed)
 	}
 	if tool == guards && h.guarded {
 		return h.launchGuarded(ctx, c, d)
@@ -276,7 +276,7 @@ func (h *lab) Launch(ctx context.Context, a evaluator.Artifact, tool string, s k
 	}
 	var f evaluator.Findings
 	err = p.run(ctx, c.lost.Swap(false), func(w *worker) (err error) {
-		f, err = h.sanitizedLaunch(ctx, w, p.tool, c, d, s.Blocks)
+		f, err = h.sanitizedLaunch(ctx, w, p.tool, c, a.Allowed, d, s.Blocks)
 		return err
 	})
 	return f, blame(err, c)
@@ -298,7 +298,7 @@ func (c *candidate) shares(d *shapeData) (bool, error) {
 
 // sanitizedLaunch launches the first blocks of a candidate once under a tool, at a shape. A
 // fault ends the process: what follows in it could not be told apart.
-func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *candidate, d *shapeData, most int64) (evaluator.Findings, error) {
+func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *candidate, allowed *evaluator.Allowance, d *shapeData, most int64) (evaluator.Findings, error) {
 	begin := time.Now()
 	w.faults.mark()
 	// The report is read while it is written: a faulty kernel can fill seconds
@@ -364,7 +364,7 @@ func (h *lab) sanitizedLaunch(ctx context.Context, w *worker, s *sanitizer, c *c
 		h.unload(w, c)
 		h.Log.Debug("a launch under a tool", "tool", s.name, "load", spent[0], "data", spent[1], "launch", spent[2],
 			"all", time.Since(begin))
-		return evaluator.Findings{Elapsed: time.Since(begin), Ran: ran}, nil
+		return evaluator.Findings{Elapsed: time.Since(begin), Ran: ran}, allowed.Spend(spent[2])
 	}
 	if fault != nil && len(found) == 0 {
 		// The report follows the driver's word.

@@ -43,9 +43,10 @@ type session struct {
 	pool    *pool
 	w       *worker // nil when it was given back and no other came
 	all     []*candidate
-	faults  []*evaluator.Fault // by candidate; nil for those that take part
-	loaded  []bool             // by candidate
-	seed    uint64             // of the order in which contenders are timed
+	allowed []*evaluator.Allowance // by candidate
+	faults  []*evaluator.Fault     // by candidate; nil for those that take part
+	loaded  []bool                 // by candidate
+	seed    uint64                 // of the order in which contenders are timed
 	// What the worker's race is, so that a request can go on with it.
 	shape *shapeData
 	batch time.Duration
@@ -86,7 +87,7 @@ func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evalua
 		if err != nil {
 			return nil, err
 		}
-		s.all = append(s.all, c)
+		s.all, s.allowed = append(s.all, c), append(s.allowed, a.Allowed)
 	}
 	ctx = ranked(ctx, s.all[0].rank)
 	s.faults, s.loaded = make([]*evaluator.Fault, len(s.all)), make([]bool, len(s.all))
@@ -256,6 +257,9 @@ func (s *session) Compare(ctx context.Context, r evaluator.CompareRequest) (eval
 	if a.Fault != nil {
 		s.w.dead = s.w.dead || a.Fault.Fatal
 		return evaluator.Observation{}, s.w.faulted(a.Fault)
+	}
+	if err := s.allowed[0].Spend(time.Duration(a.ElapsedNS)); err != nil {
+		return evaluator.Observation{}, err
 	}
 	if launches > 1 {
 		return s.h.observedTwice(a), nil
@@ -501,6 +505,12 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 		}
 		s.faults[here[n-1]] = s.w.faulted(t.Fault)
 		again = true
+	}
+	for n, i := range here {
+		var own *evaluator.Fault
+		if errors.As(s.allowed[i].Spend(time.Duration(a.Contenders[n+1].LaunchesNS)), &own) && s.faults[i] == nil {
+			s.faults[i], again = own, true
+		}
 	}
 	if again {
 		return a, true, nil

@@ -203,6 +203,53 @@ func TestBrokenFinals(t *testing.T) {
 	}
 }
 
+// TestLostTogether: a candidate is not blamed for hosts that fall silent together, however often that happens, and is
+// for those that are lost while another host goes on.
+func TestLostTogether(t *testing.T) {
+	for _, together := range []bool{true, false} {
+		t.Run(fmt.Sprint("together=", together), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const lease = 4 * time.Second
+				j := fleettest.Job(1, 1)
+				want := fleettest.Alone(t, j)
+				f := fleettest.NewFarm(t, fleettest.InMemory(), lease, nil)
+				l := &fleettest.Log{}
+				done := make(chan error, 1)
+				go func() { _, err := f.Run(t.Context(), j, l, 4); done <- err }()
+				for round := 0; round < 6 && len(done) == 0; round++ {
+					pair := []*puppet{{t: t, hub: f.Hub(), name: "a"}, {t: t, hub: f.Hub(), name: "b"}}
+					for _, p := range pair {
+						p.session = fmt.Sprint(p.name, round)
+						p.settle(j.ID)
+					}
+					silent := -1
+					for turn := 0; silent < 0 && turn < 20; turn++ {
+						if len(tasks(pair[turn%2].take(j.ID))) > 0 {
+							silent = turn % 2
+						}
+					}
+					for range 10 {
+						time.Sleep(lease / 5)
+						synctest.Wait()
+						if !together && silent >= 0 {
+							if _, err := pair[1-silent].ask(fleet.Beat, map[string]any{"place": j.ID}); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+				}
+				f.Add("good", 1, simulated(t), nil)
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+				if same := fmt.Sprint(l.Path()) == fmt.Sprint(want.Path()); same != together {
+					t.Errorf("the log is that of one process: %v; %+v", same, l.Path())
+				}
+			})
+		})
+	}
+}
+
 // TestOlderProcess: a process whose name another has taken since gets one clear line, and takes
 // nothing away from that one, not even with a request that was on its way for long.
 func TestOlderProcess(t *testing.T) {

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// mostStrikes is how many workers one candidate may take down. The last two were alone with it.
+	// mostStrikes is how many workers one candidate may take down. The last two were alone with it, and each was
+	// lost by itself.
 	// While it was compiled, when others are as likely to have done it, those are hosts of as many
 	// names, and only the last was alone with it; or there are no such hosts and it took mostLosses.
 	mostStrikes = 3
@@ -134,6 +135,7 @@ type strike struct {
 	session, host, stage string
 	device               bool // the candidate ran; else it was compiled
 	alone                bool
+	together             bool // with other hosts: the candidate has not done that
 }
 
 // taskID names a task: its campaign, its candidate, and what else it is.
@@ -434,7 +436,7 @@ func (c *Campaign) remember(t *item) {
 		case err != nil:
 			c.hub.o.Logger.Error("an attempt in the log is passed over", "error", err)
 		case ok && e.End == EndLost:
-			t.strikes = append(t.strikes, strike{a.Session, a.Host, e.Stage, a.Device, a.Alone})
+			t.strikes = append(t.strikes, strike{a.Session, a.Host, e.Stage, a.Device, a.Alone, a.Together})
 		case ok && e.End == EndReturned:
 			t.strikes = slices.DeleteFunc(t.strikes, func(s strike) bool { return s.session == a.Session })
 		}

@@ -543,7 +543,7 @@ func (h *Hub) hangs(x *host, held *hold, limit time.Duration) {
 	h.o.Logger.Warn("a candidate hangs on a worker, and goes elsewhere", "worker", x.Name, "campaign", held.item.of.id, "candidate", held.item.candidate, "stage", held.stage, "limit", limit)
 	delete(x.holds, held.item.ID)
 	x.hung[held.item.ID] = held.stage
-	held.item.of.struck(held, x, why)
+	held.item.of.struck(held, x, false, why)
 }
 
 // hanging says which evaluations hang on a host; empty when none does.
@@ -562,15 +562,27 @@ func (h *Hub) lose(x *host, why string) {
 	if !x.left {
 		h.remember(x.Name, x.lostStatus())
 	}
-	h.o.Logger.Warn("a worker is lost", "worker", x.Name, "reason", why, "candidates", len(x.holds))
+	together := h.together(x)
+	h.o.Logger.Warn("a worker is lost", "worker", x.Name, "reason", why, "together", together, "candidates", len(x.holds))
 	for id, held := range x.holds {
 		delete(x.holds, id)
-		held.item.of.struck(held, x, why)
+		held.item.of.struck(held, x, together, why)
 	}
 	if c := x.of; c != nil {
 		c.unplace(x)
 	}
 	x.release(given{Enrol: true})
+}
+
+// together says whether others fell silent when a host did. The caller holds the lock.
+func (h *Hub) together(x *host) bool {
+	silence := h.o.Lease / 2 // those that are there are heard of more often
+	for _, o := range h.hosts {
+		if o != x && !o.left && time.Since(o.seen) > silence && o.seen.Sub(x.seen).Abs() < silence {
+			return true
+		}
+	}
+	return false
 }
 
 // beat takes note of what a worker does.

@@ -21,7 +21,7 @@ func (c *Campaign) next(x *host, free int) (out []task) {
 			return nil
 		}
 	}
-	if i := slices.IndexFunc(c.suspects, func(t *item) bool { return c.suits(t, x) }); i >= 0 {
+	if i := slices.IndexFunc(c.suspects, func(t *item) bool { return c.suits(t, x) && !(t.unclear() && c.trying()) }); i >= 0 {
 		if r := c.reserved; r == nil || !r.able() || r.away || r.waits == nil && len(r.holds) == 0 || !c.suits(c.suspects[i], r) {
 			c.reserved = x
 		}
@@ -51,6 +51,18 @@ func (c *Campaign) next(x *host, free int) (out []task) {
 		out = append(out, t.now())
 	}
 	return out
+}
+
+// trying says whether a suspect runs alone on a host.
+func (c *Campaign) trying() bool {
+	for x := range c.hosts {
+		for _, held := range x.holds {
+			if held.alone {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // now is the task as it is sent at this time: a host's clock may be wrong.
@@ -193,8 +205,8 @@ func (c *Campaign) dequeue(t *item) {
 	c.suspects = slices.DeleteFunc(c.suspects, same)
 }
 
-// struck takes a task from a host that was lost. The caller holds the lock.
-func (c *Campaign) struck(held *hold, x *host, why string) {
+// struck takes a task from a host that was lost, perhaps together with others. The caller holds the lock.
+func (c *Campaign) struck(held *hold, x *host, together bool, why string) {
 	t := held.item
 	if t.on != x || t.result != nil {
 		return
@@ -205,8 +217,8 @@ func (c *Campaign) struck(held *hold, x *host, why string) {
 		delete(c.items, t.ID)
 		return
 	}
-	c.note(t, held.stage, EndLost, record.Attempt{Host: x.Name, Session: x.session, Device: held.device, Alone: held.alone, Detail: why})
-	t.strikes = append(t.strikes, strike{x.session, x.Name, held.stage, held.device, held.alone})
+	c.note(t, held.stage, EndLost, record.Attempt{Host: x.Name, Session: x.session, Device: held.device, Alone: held.alone, Together: together, Detail: why})
+	t.strikes = append(t.strikes, strike{x.session, x.Name, held.stage, held.device, held.alone, together})
 	c.requeue(t)
 }
 
@@ -225,10 +237,11 @@ func (c *Campaign) acquit(t *item, x *host) {
 	}
 }
 
-// lost tells the strikes of while a candidate ran from those of before.
+// lost tells the strikes of while a candidate ran from those of before. A host that was lost together with others is
+// no strike: their network, or the process that all of them are in, is more likely the cause.
 func (t *item) lost(device bool) (list []strike) {
 	for _, s := range t.strikes {
-		if s.device == device {
+		if s.device == device && !s.together {
 			list = append(list, s)
 		}
 	}
@@ -247,7 +260,14 @@ func names(list []strike) (hosts []string) {
 // suspect says whether a task is to run alone. One that was compiled on a worker that was lost was
 // one of many there: it is not, unless another host was lost with it as well, or the same one again.
 func (t *item) suspect() bool {
-	return len(t.lost(true)) > 0 || len(t.lost(false)) > 1
+	return len(t.lost(true)) > 0 || len(t.lost(false)) > 1 || t.unclear()
+}
+
+// unclear says that hosts were lost with a task again and again, and each time together with others: as when two
+// candidates take down a host each at the same time. Such a task runs alone while no other suspect does.
+func (t *item) unclear() bool {
+	n := len(t.strikes) - len(t.lost(true)) - len(t.lost(false))
+	return n >= mostStrikes
 }
 
 // convict gives a candidate its verdict if it has taken down workers: launch, the last two while it

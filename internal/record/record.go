@@ -244,11 +244,12 @@ func (f *Finals) Of(candidate string) *Finalist {
 // An Attempt is what the log has of a candidate on a host, besides the result that counts.
 type Attempt struct {
 	Host string `json:"host"`
-	// Session is that of the worker's process. Device says that the candidate was running there, and
-	// Alone that nothing else was.
-	Session string `json:"session,omitempty"`
-	Device  bool   `json:"device,omitempty"`
-	Alone   bool   `json:"alone,omitempty"`
+	// Session is that of the worker's process. Device says that the candidate was running there,
+	// Alone that nothing else was, and Together that other hosts were lost at the same time.
+	Session  string `json:"session,omitempty"`
+	Device   bool   `json:"device,omitempty"`
+	Alone    bool   `json:"alone,omitempty"`
+	Together bool   `json:"together,omitempty"`
 	// Verdict and Fitness are those of an evaluation that ended.
 	Verdict evaluator.Verdict `json:"verdict,omitempty"`
 	Fitness float64           `json:"fitness,omitempty"`

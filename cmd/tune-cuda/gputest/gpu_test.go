@@ -329,8 +329,8 @@ func clean(a wire.ParityAnswer) bool {
 
 func TestParity(t *testing.T) {
 	c := opened(t, axpy(), nil)
-	work, shared, alone := line(64), line(64), line(1)
-	work.Workspace, shared.Shared, alone.Workspace = 1024, 100<<10, 4096+64*4*odd
+	work, shared, alone, large := line(64), line(64), line(1), line(64)
+	work.Workspace, shared.Shared, alone.Workspace, large.Workspace = 1024, 100<<10, 4096+64*4*odd, 1<<39
 	for _, k := range []struct {
 		entry string
 		g     wire.Geometry
@@ -338,6 +338,9 @@ func TestParity(t *testing.T) {
 	}{
 		{"good", line(64), clean},
 		{"counted", work, clean},
+		{"counted", large, func(a wire.ParityAnswer) bool {
+			return a.Fault != nil && a.Fault.Name == "CUDA_ERROR_OUT_OF_MEMORY" && strings.HasPrefix(a.Fault.Why, "a workspace of 549755813888 bytes, where the device has ") && !a.Fault.Fatal
+		}},
 		{"large_shared", shared, clean},
 		{"remembered", alone, clean},
 		{"wrong", line(64), func(a wire.ParityAnswer) bool {
@@ -792,7 +795,7 @@ func TestRace(t *testing.T) {
 		var a wire.TimeAnswer
 		must(t, c.ask(wire.Time, r, &a, time.Minute))
 		for i, x := range a.Contenders {
-			if x.Fault != nil || len(x.SamplesNS) != rounds || len(x.WallNS) != rounds || len(x.After) == 0 && last || x.Batch == 0 || x.Sets == 0 {
+			if x.Fault != nil || len(x.SamplesNS) != rounds || len(x.WallNS) != rounds || len(x.After) == 0 && last || x.Batch == 0 || x.Sets == 0 || float64(x.LaunchesNS) < x.WallNS[0]-x.WaitedNS[0] {
 				t.Errorf("contender %d: %+v", i, x)
 			}
 			for _, o := range x.After {

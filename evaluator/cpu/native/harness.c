@@ -9,8 +9,9 @@
  * Usage: harness NONCE ARENA_BYTES INPUTS_BYTES MEMORY_BYTES CPU_SECONDS OPTIONS [PATHS]
  * Descriptors: 2 text for people, 3 a sequenced packet socket to evotune,
  * 4 the shared outputs, 5 the shared inputs, which cannot be written through it,
- * 6 the shared object to load, 7 a pipe with the turns: the set of each launch, and
- * END behind the last. What lies there nobody can read ahead and leave.
+ * 6 the shared object to load, 7 a pipe with the turns, and END behind the last. What
+ * lies there nobody can read ahead and leave. A turn says which set a launch has, and
+ * where in what was drawn for an input its own begins.
  * OPTIONS holds letters: s = filter of system calls, l = limits, h = buffers on
  * the heap, for a sanitizer, g = no access to pages without a buffer, and those of
  * filter_calls. PATHS, where Landlock works, is the list of lock_paths. A tool
@@ -41,6 +42,7 @@
 
 enum { CONTROL = 3, ARENA = 4, INPUTS = 5, OBJECT = 6, TURNS = 7 };
 #define END UINT32_MAX
+enum { SET_BITS = 15, WINDOW_STEP = 64 };
 enum { MAX_DIMS = 32, MAX_SCALARS = 32, MAX_BUFFERS = 32, MAX_LAUNCHES = 1 << 15 };
 enum { COMMAND_MAGIC = 0x43545645, ANSWER_MAGIC = 0x41545645 };
 enum { LOAD = 1, SHAPE, RUN, QUIT };
@@ -59,6 +61,7 @@ struct command {
 struct buffer {
 	uint64_t offset, bytes, stride; /* from one set to the next */
 	uint64_t role;
+	uint64_t windows; /* how many places it may begin at, WINDOW_STEP bytes from one to the next */
 };
 
 struct answer {
@@ -80,9 +83,10 @@ static int64_t dims[MAX_DIMS];
 static double scalars[MAX_SCALARS];
 static struct buffer buffers[MAX_BUFFERS];
 static uint32_t buffer_count;
-static void *pointers[MAX_LAUNCHES * MAX_BUFFERS]; /* of each set, one after the other */
+static void *pointers[MAX_LAUNCHES * MAX_BUFFERS]; /* of each turn, one after the other */
 static uint32_t sets;
 static uint32_t turns[MAX_LAUNCHES + 1];
+static uint32_t under_way; /* the turn of the launch */
 
 static union {
 	struct command head;
@@ -142,13 +146,39 @@ static void refused(int signal, siginfo_t *info, void *context)
 
 #endif
 
-/* Says where a candidate wrote to inputs. Other faults end it as if there were no
- * handler. */
+/* Where a buffer lies in a set, or null where there is no memory for it. */
+static char *place(const struct buffer *b, uint32_t set)
+{
+	const size_t bytes = b->role == ROLE_IN ? inputs_bytes : arena_bytes;
+	const uint64_t at = b->offset + set * b->stride, all = b->bytes + (b->windows - 1) * WINDOW_STEP;
+	if (at > bytes || all > bytes - at)
+		return 0;
+	return (b->role == ROLE_IN ? inputs : arena) + at;
+}
+
+/* How far behind its place a buffer begins in a turn; not at all where nothing was drawn. */
+static size_t window(uint32_t buffer, uint32_t turn)
+{
+	uint32_t own = (turn >> SET_BITS) * (2 * buffer + 1) * UINT32_C(0x9e3779b1);
+	own = (own ^ own >> 15) * UINT32_C(0x2c1b3c6d);
+	own ^= own >> 12;
+	return (size_t)((own * buffers[buffer].windows) >> 32) * WINDOW_STEP;
+}
+
+/* Says where a candidate wrote to inputs, in which all begin at their place. Other faults end
+ * it as if there were no handler. */
 static void faulted(int signal, siginfo_t *info, void *context)
 {
 	(void)context;
-	const uintptr_t at = (uintptr_t)info->si_addr - (uintptr_t)inputs;
+	uintptr_t at = (uintptr_t)info->si_addr - (uintptr_t)inputs;
 	if (info->si_code == SEGV_ACCERR && at < inputs_bytes) {
+		for (uint32_t b = 0; b < buffer_count; b++) {
+			const uintptr_t from = (uintptr_t)place(&buffers[b], under_way % (1 << SET_BITS)) - (uintptr_t)inputs;
+			if (buffers[b].role == ROLE_IN && at >= from && at < from + buffers[b].bytes + buffers[b].windows * WINDOW_STEP) {
+				at -= window(b, under_way);
+				break;
+			}
+		}
 		answer(WROTE, 0, at, 0, 0, 0);
 		_exit(75);
 	}
@@ -177,6 +207,19 @@ static int64_t now(void)
 	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
+/* How long reading the clock takes, which is in every time that it is read around. */
+static int64_t clock_cost(void)
+{
+	int64_t least = INT64_MAX, last = now();
+	for (int n = 0; n < 16; n++) {
+		const int64_t next = now();
+		if (next - last < least)
+			least = next - last;
+		last = next;
+	}
+	return least > 0 ? least : 0;
+}
+
 /* Fills the stack below this frame, where the candidate's frames will lie, so
  * that what it reads without having written it is not zero by chance. */
 static void __attribute__((noinline)) junk_stack(int byte)
@@ -184,16 +227,6 @@ static void __attribute__((noinline)) junk_stack(int byte)
 	char area[1 << 20];
 	memset(area, byte, sizeof area);
 	__asm__ volatile("" : : "r"(area) : "memory");
-}
-
-/* Where a buffer lies in a set, or null where there is no memory for it. */
-static char *place(const struct buffer *b, uint32_t set)
-{
-	const size_t bytes = b->role == ROLE_IN ? inputs_bytes : arena_bytes;
-	const uint64_t at = b->offset + set * b->stride;
-	if (at > bytes || b->bytes > bytes - at)
-		return 0;
-	return (b->role == ROLE_IN ? inputs : arena) + at;
 }
 
 /* Takes away the access to all pages without a part of a buffer of the first set. */
@@ -222,9 +255,12 @@ static void shape(const struct command *c, const char *payload, size_t size)
 	payload += c->scalars * 8;
 	memcpy(buffers, payload, c->buffers * sizeof(struct buffer));
 	buffer_count = c->buffers;
+	for (uint32_t b = 0; b < buffer_count; b++)
+		if (buffers[b].windows < 1 || buffers[b].windows > UINT32_MAX)
+			fail("an input that begins nowhere", EPROTO);
 	for (sets = 0; sets < MAX_LAUNCHES; sets++)
 		for (uint32_t b = 0; b < buffer_count; b++)
-			if (!(pointers[sets * buffer_count + b] = place(&buffers[b], sets)))
+			if (!place(&buffers[b], sets))
 				goto placed;
 placed:
 	if (guarded)
@@ -234,7 +270,7 @@ placed:
 
 /* Buffers of exactly their size on the heap, where a sanitizer sees the first
  * byte beyond them. */
-static void launch_on_heap(call_function *call, uint32_t set)
+static void launch_on_heap(call_function *call, void *const *at)
 {
 	void *copies[MAX_BUFFERS];
 	for (uint32_t b = 0; b < buffer_count; b++) {
@@ -242,12 +278,12 @@ static void launch_on_heap(call_function *call, uint32_t set)
 			fail("no memory for a buffer", ENOMEM);
 		/* An output stays uninitialised: reading it is a fault. */
 		if (buffers[b].role != ROLE_OUT)
-			memcpy(copies[b], place(&buffers[b], set), buffers[b].bytes);
+			memcpy(copies[b], at[b], buffers[b].bytes);
 	}
 	call(dims, copies, scalars);
 	for (uint32_t b = 0; b < buffer_count; b++) {
 		if (buffers[b].role != ROLE_IN)
-			memcpy(place(&buffers[b], set), copies[b], buffers[b].bytes);
+			memcpy(at[b], copies[b], buffers[b].bytes);
 		free(copies[b]);
 	}
 }
@@ -262,9 +298,15 @@ static uint32_t take_turns(uint32_t most)
 	if (got <= 0 || (size_t)got % sizeof *turns)
 		fail("reading the turns", got < 0 ? errno : EPROTO);
 	const uint32_t count = (uint32_t)((size_t)got / sizeof *turns);
-	for (uint32_t n = 0; n < count; n++)
-		if (turns[n] >= sets && (turns[n] != END || n + 1 < count))
+	for (uint32_t n = 0; n < count; n++) {
+		if (turns[n] == END && n + 1 == count)
+			break;
+		const uint32_t set = turns[n] % (1 << SET_BITS);
+		if (set >= sets)
 			fail("a buffer outside the arena", EPROTO);
+		for (uint32_t b = 0; b < buffer_count; b++)
+			pointers[n * buffer_count + b] = place(&buffers[b], set) + window(b, turns[n]);
+	}
 	return count;
 }
 
@@ -274,6 +316,7 @@ static void run(call_function *call, const struct command *c, size_t size)
 		fail("a run of the wrong size", EPROTO);
 	if (!on_heap && c->flags & FLAG_JUNK)
 		junk_stack((int)c->junk);
+	const int64_t tick = clock_cost(), begin = now();
 	uint64_t elapsed = 0;
 	uint32_t launches = 0;
 	for (int more = 1; more;) {
@@ -281,18 +324,20 @@ static void run(call_function *call, const struct command *c, size_t size)
 		if (turns[count - 1] == END)
 			more = 0, count--;
 		const int64_t start = now();
-		for (uint32_t n = 0; n < count; n++)
+		for (uint32_t n = 0; n < count; n++) {
+			under_way = turns[n];
 			if (on_heap)
-				launch_on_heap(call, turns[n]);
+				launch_on_heap(call, pointers + n * buffer_count);
 			else
-				call(dims, pointers + (size_t)turns[n] * buffer_count, scalars);
+				call(dims, pointers + n * buffer_count, scalars);
+		}
 		const int64_t end = now();
 		/* A clock that runs backwards has been tampered with: no time is what
 		 * evotune believes least. */
-		elapsed += end > start ? (uint64_t)(end - start) : 0;
+		elapsed += end - start > tick ? (uint64_t)(end - start - tick) : 0;
 		launches += count;
 	}
-	answer(DONE, on_heap ? 0 : elapsed, 0, launches, 0, 0);
+	answer(DONE, on_heap ? 0 : elapsed, (uint64_t)(now() - begin), launches, 0, 0);
 }
 
 /* MAP_POPULATE fills the page tables. Where a virtual machine's own are shadowed by its

@@ -508,6 +508,9 @@ type Timed struct {
 	WallNS    []float64 `json:"wall_ns"`
 	WaitedNS  []float64 `json:"waited_ns"`
 	Batch     int       `json:"batch"`
+	// LaunchesNS is what all launches of this request took together by the wall clock, also those that are
+	// not timed, without waits for a core.
+	LaunchesNS int64 `json:"launches_ns,omitempty"`
 	// LatencyNS are single launches, when asked for.
 	LatencyNS []float64 `json:"latency_ns,omitempty"`
 	// After is the worst of all that was compared since the race began. Error is

@@ -1,0 +1,2 @@
+/* Honest: the twin of those that compute several launches at once. */
+#include "honest.c"
