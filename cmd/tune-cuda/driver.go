@@ -262,11 +262,9 @@ static CUresult begin_once(const struct refresh *f, CUstream s, struct sample *o
 	return CUDA_SUCCESS;
 }
 
-static CUresult refresh_once(const struct refresh *f, const uint64_t *secret, CUstream s, struct sample *out)
+static CUresult refresh_once(const struct refresh *f, CUstream s, struct sample *out)
 {
-	CUresult r = seal(f->all, secret, out);
-	if (r == CUDA_SUCCESS)
-		r = begin_once(f, s, out);
+	CUresult r = begin_once(f, s, out);
 	if (r != CUDA_SUCCESS)
 		return r;
 	TRY(cuGraphLaunch(f->all->exec, s), "cuGraphLaunch");
@@ -277,7 +275,7 @@ static CUresult refresh_once(const struct refresh *f, const uint64_t *secret, CU
 // the pass before is over: nobody finds it earlier. What belongs to a pass is put into the stream at
 // once, so that launches follow one another without waiting for the host. The clock on the wall runs
 // until the whole device is done; what the device needed to make contents, and what the host needed
-// between two passes, is taken off, but of each time no more than half above the usual, so that no
+// between two passes, when nothing runs, is taken off, but of each time no more than half above the usual, so that no
 // work can hide there.
 //
 // Without alone, contents of all sets are made before each launch of the graph. With it, the
@@ -297,6 +295,7 @@ static CUresult sample_passes(const struct makers *g, CUgraphExec alone, int fir
                               const uint64_t *secrets, const struct refresh *f, float *again, struct sample *out)
 {
 	double making = 0;
+	float sealing[passes];
 	TRY(cuCtxSynchronize(), "cuCtxSynchronize");
 	out->ms = out->least = 0;
 	uint64_t before = waited(), t = now();
@@ -306,6 +305,11 @@ static CUresult sample_passes(const struct makers *g, CUgraphExec alone, int fir
 		CUresult r;
 		if (i > 0)
 			TRY(cuEventSynchronize(e[0]), "cuEventSynchronize");
+		uint64_t idle = now();
+		r = alone ? seal(g, secrets + 2 * i, out) : seal(f->all, secrets + 2 * i, out);
+		if (r != CUDA_SUCCESS)
+			return r;
+		sealing[i] = (now() - idle) * 1e-6f;
 		if (alone && i >= first && (i - first) % every == 0) {
 			if ((r = begin_once(f, s, out)) != CUDA_SUCCESS)
 				return r;
@@ -313,9 +317,7 @@ static CUresult sample_passes(const struct makers *g, CUgraphExec alone, int fir
 			TRY(cuGraphLaunch(alone, s), "cuGraphLaunch");
 			TRY(cuEventRecord(e[2], s), "cuEventRecord");
 		}
-		if (alone && (r = seal(g, secrets + 2 * i, out)) != CUDA_SUCCESS)
-			return r;
-		r = alone ? begin_once(f, s, out) : refresh_once(f, secrets + 2 * i, s, out);
+		r = alone ? begin_once(f, s, out) : refresh_once(f, s, out);
 		if (r != CUDA_SUCCESS)
 			return r;
 		TRY(cuEventRecord(e[3], s), "cuEventRecord");
@@ -328,7 +330,7 @@ static CUresult sample_passes(const struct makers *g, CUgraphExec alone, int fir
 	for (int i = 0; i < passes; i++) {
 		const CUevent *e = events + PASS_EVENTS * i;
 		const int with = alone && i >= first && (i - first) % every == 0;
-		float made, ms, most = 1.5f * ((alone ? usual.begin : usual.alone) + (with ? usual.alone + usual.begin : 0)) + turn_round;
+		float made, ms, most = 1.5f * ((alone ? usual.begin : usual.alone) + (with ? usual.alone + usual.begin : 0)) + turn_round + sealing[i];
 		TRY(cuEventElapsedTime(&made, e[0], e[3]), "cuEventElapsedTime");
 		TRY(cuEventElapsedTime(&ms, e[3], e[4]), "cuEventElapsedTime");
 		if (with)
@@ -361,9 +363,11 @@ static CUresult sample_alone(CUgraphExec alone, CUstream s, const CUevent *event
 // sample_refresh times the making of contents alone.
 static CUresult sample_refresh(CUstream s, const CUevent *events, const uint64_t *secret, const struct refresh *f, struct sample *out)
 {
-	TRY(cuEventRecord(events[0], s), "cuEventRecord");
-	CUresult r = refresh_once(f, secret, s, out);
+	CUresult r = seal(f->all, secret, out);
 	if (r != CUDA_SUCCESS)
+		return r;
+	TRY(cuEventRecord(events[0], s), "cuEventRecord");
+	if ((r = refresh_once(f, s, out)) != CUDA_SUCCESS)
 		return r;
 	TRY(cuEventRecord(events[1], s), "cuEventRecord");
 	TRY(cuCtxSynchronize(), "cuCtxSynchronize");

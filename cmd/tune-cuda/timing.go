@@ -172,7 +172,7 @@ func (q *race) run(r wire.TimeRequest, answers []wire.Timed) error {
 	}
 	err := q.latencies(r.Latencies)
 	for _, x := range q.runners {
-		x.LaunchesNS, x.took = int64(x.took), 0
+		x.LaunchesNS, x.took = int64(math.Ceil(x.took)), 0
 	}
 	return err
 }

@@ -1,11 +1,9 @@
 package cuda
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
@@ -74,12 +72,6 @@ func TestSchedules(t *testing.T) {
 				t.Errorf("racecheck: %+v", e)
 			}
 		})
-	}
-	a := build(t, h, "schedules=long", 3)
-	a.Allowed = evaluator.NewAllowance(20 * time.Second)
-	var own *evaluator.Fault
-	if _, err := h.Launch(t.Context(), a, schedules, h.Plan.Sanitize); !errors.As(err, &own) || !own.Hang || !strings.HasPrefix(own.Reason, "its launches took 21s together") {
-		t.Error(err)
 	}
 }
 
@@ -240,10 +232,10 @@ static __device__ __forceinline__ void hand_on(long n, float *out, float *work, 
 	while (!done);
 }
 extern "C" __global__ void awaited(long n, const float *in, float *out, float *work) { hand_on(n, out, work, true); }
-extern "C" __global__ void at_once(long n, const float *in, float *out, float *work) { hand_on(n, out, work, false); }
 `
 
-// TestDelaysOnGPU: with delays, who waits for a bulk copy is right, and who does not is wrong.
+// TestDelaysOnGPU: with delays, and with NaN where a bulk copy is to put its numbers, who waits for it is right. Who
+// does not is wrong where his reader comes before the copy, which is a matter of a microsecond: of that there is no test.
 func TestDelaysOnGPU(t *testing.T) {
 	worker := os.Getenv("EVOTUNE_CUDA_WORKER")
 	if worker == "" {
@@ -273,7 +265,7 @@ func TestDelaysOnGPU(t *testing.T) {
 		t.Skipf("NOT RUN: the device has capability %d", d.Capability)
 	}
 	g := wire.Geometry{Grid: [3]int64{1, 1, 1}, Block: [3]int64{256, 1, 1}, Workspace: 1024}
-	trials := []delayTrial{{right: true, entry: "awaited", geometry: g}, {entry: "at_once", geometry: g}}
+	trials := []delayTrial{{right: true, entry: "awaited", geometry: g}}
 	if err := h.tryDelays(t.Context(), h.delayer, unit{source: copiesSource, arch: "sm_90", plain: true}, trials); err != nil {
 		t.Error(err)
 	}

@@ -26,6 +26,7 @@ func (h *lab) findGuards() {
 		tool.Missing = "the driver does not map memory at chosen addresses: " + lost
 	default:
 		h.guarded = true
+		tool.Version = fmt.Sprintf("memory mapped by a driver of CUDA %d.%d", h.gpus[0].device.CUDADriver/1000, h.gpus[0].device.CUDADriver%1000/10)
 	}
 	h.Found(tool)
 }

@@ -443,9 +443,6 @@ func TestVerdicts(t *testing.T) {
 		{"time=fatal", evaluator.Launch, evaluator.StageBenchmark, "illegal address"},
 		{"time=hang", evaluator.Timeout, evaluator.StageBenchmark, "benchmark tuned: no answer within"},
 		{"time=die", evaluator.Launch, evaluator.StageBenchmark, "died, twice"},
-		{"parity=long", evaluator.Timeout, evaluator.StageParity, "parity small seed 1: its launches took 21s together until now, and all of them may take 20s"},
-		{"memcheck=long", evaluator.Timeout, evaluator.StageSanitize, "memcheck: its launches took 21s together until now"},
-		{"time=long", evaluator.Timeout, evaluator.StageBenchmark, "benchmark tuned: its launches took 21s together until now"},
 		{"worker=flaky", evaluator.Correct, evaluator.StageBenchmark, ""},
 		{"slow", evaluator.Correct, evaluator.StageBenchmark, ""},
 	} {
@@ -464,6 +461,39 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("the honest candidate after it: %s at %s: %s", next.Verdict, next.Stage, next.Reason)
 			}
 		})
+	}
+	t.Run("together", func(t *testing.T) { launchesTogether(t, h) })
+}
+
+// Every stage tells what launches took: those that take too long together are the candidate's fault.
+func launchesTogether(t *testing.T, h *lab) {
+	for _, stage := range []string{"parity", memcheck, schedules, "time"} {
+		a := build(t, h, stage+"=long", 3)
+		a.Allowed = evaluator.NewAllowance(20 * time.Second)
+		var err error
+		switch stage {
+		case "parity", "time":
+			purpose := map[string]evaluator.Purpose{"parity": evaluator.ForParity, "time": evaluator.ForTiming}[stage]
+			s, opened := h.Open(t.Context(), purpose, a)
+			if opened != nil {
+				t.Fatal(opened)
+			}
+			if purpose == evaluator.ForParity {
+				_, err = s.Compare(t.Context(), evaluator.CompareRequest{Shape: h.Plan.Sanitize})
+			} else {
+				var got evaluator.Sampled
+				if got, err = sample(t, s, h, 1, false); err == nil && got.Series[0].Fault != nil {
+					err = got.Series[0].Fault
+				}
+			}
+			_, _ = s.Close()
+		default:
+			_, err = h.Launch(t.Context(), a, stage, h.Plan.Sanitize)
+		}
+		var own *evaluator.Fault
+		if !errors.As(err, &own) || !own.Hang || own.Reason != "its launches took 21s together until now, and all of them may take 20s" {
+			t.Errorf("%s: %v", stage, err)
+		}
 	}
 }
 

@@ -94,7 +94,7 @@ func TestBoundsInFinals(t *testing.T) {
 				if e.Verdict != verdict || e.Reason != reason || (e.Fitness > 0) != (verdict == evaluator.Correct) || len(e.Timings) != 1 {
 					t.Errorf("%s: %s %q, fitness %g of %d timings", c.do[i], e.Verdict, e.Reason, e.Fitness, len(e.Timings))
 				}
-				want := 1
+				want := 2 // and that of guards
 				if c.profile {
 					want += len(kernels.Counters())
 				}

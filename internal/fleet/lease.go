@@ -21,7 +21,7 @@ func (c *Campaign) next(x *host, free int) (out []task) {
 			return nil
 		}
 	}
-	if i := slices.IndexFunc(c.suspects, func(t *item) bool { return c.suits(t, x) && !(t.unclear() && c.trying()) }); i >= 0 {
+	if i := slices.IndexFunc(c.suspects, func(t *item) bool { return c.suits(t, x) && (!t.unclear() || !c.trying()) }); i >= 0 {
 		if r := c.reserved; r == nil || !r.able() || r.away || r.waits == nil && len(r.holds) == 0 || !c.suits(c.suspects[i], r) {
 			c.reserved = x
 		}
