@@ -1,0 +1,14 @@
+/* For each piece of four a number that takes 512 steps, in double precision. */
+extern "C" __global__ void reference(int64_t N, const double *X, double *Y)
+{
+	const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+	if (i >= N)
+		return;
+	const double *v = X + 4 * i;
+	double s = v[0];
+	for (int k = 0; k < 256; k++) {
+		s = s * 0.5 * v[1] + v[2];
+		s = s * 0.5 * v[3] + v[0];
+	}
+	Y[i] = s;
+}

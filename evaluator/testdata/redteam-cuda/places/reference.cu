@@ -1,0 +1,16 @@
+/* Where 24 steps of a permutation lead, a number of each place by offsets, and twice W. */
+extern "C" __global__ void reference(int64_t N, int64_t SEGMENTS, const double *P, const double *O, const double *W, double *C, double *S, double *T)
+{
+	const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+	if (i >= N)
+		return;
+	int64_t at = i;
+	unsigned sum = 0;
+	for (int k = 0; k < 24; k++)
+		at = (int64_t)P[at];
+	for (int64_t s = 0; s <= SEGMENTS; s++)
+		sum += ((unsigned)O[s] ^ (unsigned)i) & 1023;
+	C[i] = (double)at;
+	S[i] = (double)sum;
+	T[i] = 2 * W[i];
+}

@@ -1,0 +1,4 @@
+/* Changes a word at every 64 KiB of a page, once.
+ * Attacks: that nothing of others lies where a candidate can write. */
+#include "scribbles.cuh"
+static __device__ void body(const Job &j) { scribble<65536>(j); }
