@@ -403,6 +403,10 @@ func TestLongDirectives(t *testing.T) {
 		"// evotune: " + strings.Repeat("a.", 30_000) + "a = 1\n":                "k.c:2:45: the key has more than 16 names",
 		"// evotune: " + "[" + strings.Repeat("a.", 30_000) + "a]\n":             "the key has more than 16 names",
 		"// evotune: launch = [{ " + strings.Repeat("a.", 30_000) + "a = 1 }]\n": "the key has more than 16 names",
+		// The longest that are read nest as deep as they can.
+		"// evotune: flags = " + strings.Repeat("[", 32_000) + strings.Repeat("]", 32_000) + "\n":         "flags holds an array, expected strings",
+		"// evotune: flags = " + strings.Repeat("{a=", 16_000) + "1" + strings.Repeat("}", 16_000) + "\n": "flags is a table, expected an array",
+		"// evotune: where = [\"" + strings.Repeat("-", 20_000) + "1 > ROWS + PAGES\"]\n":                 "in the expression",
 	} {
 		dir := write(t, map[string]string{"k.c": "\n" + what})
 		var before, after runtime.MemStats
@@ -415,5 +419,10 @@ func TestLongDirectives(t *testing.T) {
 		if took := after.TotalAlloc - before.TotalAlloc; took > 64<<20 {
 			t.Errorf("%.40q: %d MB were allocated", what, took>>20)
 		}
+	}
+	long := "// evotune: flags = [" + strings.Repeat(`"-DA=1", `, 6000) + "]\n" // an honest file that says much
+	dir := write(t, map[string]string{"k.c": long})
+	if im, err := d.FromFile("cpu", File{Path: filepath.Join(dir, "k.c")}, nil); err != nil || len(sole(t, im).Flags) < 6000 {
+		t.Errorf("a long line: %v", err)
 	}
 }

@@ -339,7 +339,8 @@ const (
 	// every output, by magnitude, set to zero; lint uses it.
 	Halved ControlKind = "half"
 	// Returned is an input returned as an output; LeftOut the reference on inputs in which
-	// every eighth element of the last axis is replaced by its neighbor.
+	// every eighth element of the last axis, or every eighth step along one axis of one input, is
+	// replaced by its neighbor.
 	Returned ControlKind = "input"
 	LeftOut  ControlKind = "left out"
 )
@@ -350,12 +351,16 @@ type Control struct {
 	Kind ControlKind `json:"kind"`
 	// Buffers are the two inputs that Swapped exchanges. They are of one type,
 	// and of one size in at least one shape. Those of Returned are the input and the output.
+	// That of LeftOut, if there is one, is the only input that changes, along its Axis.
 	Buffers []string `json:"buffers,omitempty"`
+	Axis    int      `json:"axis,omitempty"`
 }
 
 // String names a control for people.
 func (c Control) String() string {
 	switch {
+	case c.Kind == LeftOut && len(c.Buffers) > 0:
+		return fmt.Sprintf("work left out along axis %d of %s", c.Axis, c.Buffers[0])
 	case c.Kind == LeftOut:
 		return "work left out"
 	case c.Kind == Returned:
@@ -504,7 +509,9 @@ func (p *Problem) Outputs() []Buffer {
 }
 
 // Undeclared lists the controls that every definition has at a shape: each input returned as
-// each output of its type and extents, and work left out.
+// each output of its type and extents, and work left out, also of one input along one axis that
+// no output has. Such an axis is summed over, where a part of the work hides best: a change of
+// other inputs, or along an axis that an output has, shows at once.
 func (p *Problem) Undeclared(s Shape) (list []Control, err error) {
 	axes := make([][]int64, len(p.Buffers))
 	for i, b := range p.Buffers {
@@ -519,24 +526,61 @@ func (p *Problem) Undeclared(s Shape) (list []Control, err error) {
 			}
 		}
 	}
-	return append(list, Control{Kind: LeftOut}), nil
+	list = append(list, Control{Kind: LeftOut})
+	all, err := p.Thinned(list[len(list)-1], s)
+	if err != nil {
+		return nil, err
+	}
+	outputs := p.Outputs()
+	for i, in := range p.Buffers {
+		for axis, name := range in.Shape {
+			kept := slices.ContainsFunc(outputs, func(out Buffer) bool { return slices.Contains(out.Shape, name) })
+			if kept || !in.thins() || axes[i][axis] == 1 {
+				continue
+			}
+			c := Control{Kind: LeftOut, Buffers: []string{in.Name}, Axis: axis}
+			switch alone, err := p.Thinned(c, s); {
+			case err != nil:
+				return nil, err
+			case !slices.Equal(alone, all):
+				list = append(list, c)
+			}
+		}
+	}
+	return list, nil
 }
 
-// Thinned gives, by buffer, the extent of the last axis in which the control LeftOut replaces
-// elements; 0 for a buffer that it leaves as it is: an output, one whose structure must be kept,
-// one with equal elements.
-func (p *Problem) Thinned(s Shape) ([]int64, error) {
-	last := make([]int64, len(p.Buffers))
+// A Thinning says which elements of a buffer the control LeftOut replaces: every eighth step
+// along an axis of Steps, each of Inner elements. It is zero for a buffer that stays as it is.
+type Thinning struct{ Steps, Inner int64 }
+
+// thins says whether the control LeftOut replaces elements of a buffer: not those of an output,
+// nor where a structure must be kept or all are equal.
+func (b Buffer) thins() bool {
+	return b.Role != Out && b.Data.Distribution != Constant && !b.Kept()
+}
+
+// Thinned says, by buffer, what a control of the kind LeftOut replaces at a shape.
+func (p *Problem) Thinned(c Control, s Shape) ([]Thinning, error) {
+	all := make([]Thinning, len(p.Buffers))
 	for i, b := range p.Buffers {
 		axes, err := p.Axes(b, s)
 		if err != nil {
 			return nil, err
 		}
-		if n := len(axes); n > 0 && axes[n-1] > 1 && b.Role != Out && b.Data.Distribution != Constant && !b.Kept() {
-			last[i] = axes[n-1]
+		axis := len(axes) - 1
+		if len(c.Buffers) > 0 {
+			axis = c.Axis
+		}
+		if !b.thins() || len(c.Buffers) > 0 && b.Name != c.Buffers[0] || axis < 0 || axis >= len(axes) || axes[axis] == 1 {
+			continue
+		}
+		all[i] = Thinning{Steps: axes[axis], Inner: 1}
+		for _, n := range axes[axis+1:] {
+			all[i].Inner *= n
 		}
 	}
-	return last, nil
+	return all, nil
 }
 
 // ToleranceOf returns the tolerance of an output, and whether there is one: its own, or

@@ -325,8 +325,8 @@ func (p *problem) wrong(r wire.ControlRequest, n *instance) ([]cu.DevicePtr, err
 		}
 		inputs[i], inputs[j] = inputs[j], inputs[i]
 	case "left out":
-		if len(r.Last) != len(p.buffers) {
-			return nil, fmt.Errorf("the control %q has %d extents, want one for each of %d buffers", r.Kind, len(r.Last), len(p.buffers))
+		if len(r.Last) != len(p.buffers) || len(r.Inner) != 0 && len(r.Inner) != len(p.buffers) {
+			return nil, fmt.Errorf("the control %q has %d and %d extents, want one for each of %d buffers", r.Kind, len(r.Last), len(r.Inner), len(p.buffers))
 		}
 		var own []cu.DevicePtr
 		defer func() { releaseAll(own) }()
@@ -334,14 +334,18 @@ func (p *problem) wrong(r wire.ControlRequest, n *instance) ([]cu.DevicePtr, err
 			if last < 2 || n.inputs[i] == 0 {
 				continue
 			}
-			if r.Shape.Elements[i]%last != 0 {
-				return nil, fmt.Errorf("the control %q: %s has %d elements at shape %s, and rows of %d", r.Kind, p.buffers[i].Name, r.Shape.Elements[i], r.Shape.Name, last)
+			inner := int64(1)
+			if len(r.Inner) > 0 {
+				inner = max(r.Inner[i], 1)
+			}
+			if r.Shape.Elements[i]%last != 0 || r.Shape.Elements[i]/last%inner != 0 {
+				return nil, fmt.Errorf("the control %q: %s has %d elements at shape %s, and rows of %d times %d", r.Kind, p.buffers[i].Name, r.Shape.Elements[i], r.Shape.Name, last, inner)
 			}
 			bytes := make([]byte, r.Shape.Elements[i]*p.buffers[i].size())
 			if err := download(bytes, n.inputs[i]); err != nil {
 				return nil, err
 			}
-			leaveOut(bytes, int(p.buffers[i].size()), int(last))
+			leaveOut(bytes, int(p.buffers[i].size()*inner), int(last))
 			at, err := alloc(int64(len(bytes)))
 			if err == nil {
 				own = append(own, at)

@@ -350,7 +350,11 @@ func (h *lab) prepare(ctx context.Context) (err error) {
 			})
 		}
 		if slices.Contains(h.problem.Tune, d) { // what the judge asks for, while cores are free
-			for _, c := range append(slices.Clone(h.problem.spec.Controls), kernels.Control{Kind: kernels.LeftOut}) {
+			undeclared, err := h.problem.spec.Undeclared(d.shape)
+			if err != nil {
+				return err
+			}
+			for _, c := range slices.Concat(h.problem.spec.Controls, undeclared) {
 				if c.Kind == kernels.Swapped || c.Kind == kernels.LeftOut {
 					g.Go(func() (err error) {
 						defer panics.Catch(&err)
@@ -462,15 +466,15 @@ func (h *lab) wrong(ctx context.Context, c kernels.Control, d *shapeData) ([][]f
 		inputs[i], inputs[j] = inputs[j], inputs[i]
 	case kernels.LeftOut:
 		variant = replaced
-		thinned, err := h.problem.spec.Thinned(d.shape)
+		thinned, err := h.problem.spec.Thinned(c, d.shape)
 		if err != nil {
 			return nil, err
 		}
 		changed := false
-		for b, last := range thinned {
-			if last > 0 {
+		for b, t := range thinned {
+			if t.Steps > 0 {
 				inputs[b] = slices.Clone(inputs[b])
-				labs.LeaveOut(inputs[b], d.layout.buffers[b].dtype.size(), int(last))
+				labs.LeaveOut(inputs[b], d.layout.buffers[b].dtype.size()*int(t.Inner), int(t.Steps))
 				changed = true
 			}
 		}

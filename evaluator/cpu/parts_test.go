@@ -165,6 +165,16 @@ func TestTurnCost(t *testing.T) {
 	if p.turnCost() != 300 || len(p.turns) != 9 {
 		t.Error(p.turns)
 	}
+	for _, c := range []struct{ passed, claimed, want float64 }{
+		{2000, 1000, 1700}, // usually read, or less was claimed than it took
+		{1200, 1000, 1000}, // read quicker than usual
+		{200, 10, 10},
+		{2000, 2500, 1700}, // waited for a core in a launch
+	} {
+		if got := withoutTurns(c.passed, c.claimed, 300); got != c.want {
+			t.Errorf("%+v: %g", c, got)
+		}
+	}
 }
 
 func TestArena(t *testing.T) {

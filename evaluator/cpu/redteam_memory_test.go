@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/internal/longtest"
 )
 
@@ -39,6 +40,34 @@ func TestNothingRememberedNightly(t *testing.T) {
 					t.Errorf("believed with a fitness of %.3f, want %s", e.Fitness, c.Verdict)
 				}
 			})
+		}
+	}
+}
+
+// TestWorkLeftOutNightly judges the red team's kernels that leave out a part of a sum. Where the tolerance
+// allows that at a tuned shape, winners are not proven. The honest ones are believed.
+func TestWorkLeftOutNightly(t *testing.T) {
+	longtest.Nightly(t, "redteam", "judges several candidates")
+	for name, control := range map[string]string{
+		"columns": "work left out along axis 0 of X", "weighted": "work left out along axis 1 of X",
+		"norm": "", // an approximation within the tolerance: each element of X changes its own output most
+	} {
+		f := redFolders(t, name)[0]
+		o := zooOptions(t)
+		o.Sanitizers = []string{"none"}
+		ev := f.open(t, o)
+		if got := ev.Describe().NotProven(); control == "" && got != "" || !strings.Contains(got, control) {
+			t.Errorf("%s: %q, want %q", name, got, control)
+		}
+		for _, c := range f.cases {
+			r, err := ev.Evaluate(t.Context(), f.genome(t, c.Kernel, 0, false), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s/%s: %s at %s, fitness %.3f: %s", name, c.Kernel, r.Verdict, r.Stage, r.Fitness, r.Reason)
+			if r.Verdict != c.Verdict && !cpu.Disturbed(t, r) {
+				t.Errorf("%s/%s: %s: %s", name, c.Kernel, r.Verdict, r.Reason)
+			}
 		}
 	}
 }

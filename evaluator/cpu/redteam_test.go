@@ -37,7 +37,7 @@ type redFolder struct {
 func redFolders(tb testing.TB, names ...string) []redFolder {
 	tb.Helper()
 	if len(names) == 0 {
-		names = []string{"product", "softmax", "layernorm", "rowmax", "ordered", "mask", "recurrence", "dot"}
+		names = []string{"product", "softmax", "layernorm", "rowmax", "ordered", "mask", "recurrence", "dot", "columns", "weighted", "norm"}
 	}
 	var all []redFolder
 	for _, name := range names {

@@ -1151,6 +1151,11 @@ func TestUndeclaredControls(t *testing.T) {
 			errs[c.String()+": "+o.Name] = o.Error
 		}
 	}
+	// The axis of b is that of no output; b is little of sum.
+	if got := errs["work left out along axis 0 of b: sum"]; !(got > 1e-9) || got > 0.1 {
+		t.Errorf("b alone: error %g", got)
+	}
+	delete(errs, "work left out along axis 0 of b: sum")
 	// Sum is also an input, total has no input of its type, and a is three times its half.
 	for _, name := range []string{"sum returned as sum: sum", "a returned as half: half", "f returned as last: last", "work left out: sum", "work left out: total", "work left out: half", "work left out: last"} {
 		if !(errs[name] > 0.1) || math.IsInf(errs[name], 0) {

@@ -297,10 +297,21 @@ func (c *contender) run(sets []uint32) (evaluator.Reading, error) {
 	if c.p == c.t.timed {
 		c.place.took(float64(min(ans.Value, uint64(ans.wall))-min(uint64(ans.Elapsed), ans.Value, uint64(ans.wall))) / reads)
 	}
-	turns := reads * c.place.turnCost()
+	without := func(passed time.Duration) float64 {
+		return withoutTurns(float64(passed), float64(ans.Elapsed), reads*c.place.turnCost())
+	}
 	return evaluator.Reading{
-		NS: float64(ans.Elapsed) / float64(n), WallNS: float64(ans.wall) - turns, CPUNS: float64(after-used) - turns, WaitedNS: waited,
+		NS: float64(ans.Elapsed) / float64(n), WallNS: without(ans.wall), CPUNS: without(after - used), WaitedNS: waited,
 	}, nil
+}
+
+// withoutTurns is what passed less what reading turns usually takes, in nanoseconds. Where that is more than what a
+// process does not claim, turns were read quicker than usual: an honest process claims no more than passed.
+func withoutTurns(passed, claimed, usual float64) float64 {
+	if passed > claimed {
+		return max(passed-usual, claimed)
+	}
+	return passed - usual // it waited for a core in a launch
 }
 
 // took notes how long the baseline took to read a turn.

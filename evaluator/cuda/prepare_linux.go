@@ -249,8 +249,12 @@ func (h *lab) Control(ctx context.Context, c kernels.Control, s kernels.Shape) (
 			return err
 		}
 		if c.Kind == kernels.LeftOut {
-			if r.Last, err = h.problem.spec.Thinned(s); err != nil {
+			thinned, err := h.problem.spec.Thinned(c, s)
+			if err != nil {
 				return err
+			}
+			for _, t := range thinned {
+				r.Last, r.Inner = append(r.Last, t.Steps), append(r.Inner, t.Inner)
 			}
 			if slices.Max(r.Last) == 0 {
 				return nil

@@ -229,7 +229,7 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 	if c == nil {
 		c = &wire.ControlRequest{}
 	}
-	key := fmt.Sprint(s.Name, " ", s.Dims, seed, s.Inputs, c.Kind, c.Buffers)
+	key := fmt.Sprint(s.Name, " ", s.Dims, seed, s.Inputs, c.Kind, c.Buffers, c.Last, c.Inner)
 	if file, ok := h.expected[key]; ok {
 		return file, nil
 	}
@@ -266,7 +266,7 @@ func (h *lab) expect(ctx context.Context, w *worker, s wire.Shape, seed uint64, 
 		}
 		for i, n := range c.Last {
 			if n > 0 {
-				labs.LeaveOut(buffers[i], 8, int(n))
+				labs.LeaveOut(buffers[i], 8*int(c.Inner[i]), int(n))
 			}
 		}
 		sum := sha256.New()

@@ -1,7 +1,7 @@
 package labs
 
-// LeaveOut replaces every eighth element of the last axis, the first of each eight, by its
-// neighbor: a negative control. Size is that of an element in bytes, last the extent of the axis,
+// LeaveOut replaces every eighth step along an axis, the first of each eight, by its
+// neighbor: a negative control. Size is that of a step in bytes, last the extent of the axis,
 // at least 2.
 func LeaveOut(elements []byte, size, last int) {
 	for row := 0; row < len(elements); row += last * size {
