@@ -266,7 +266,15 @@ func (a *arena) setGuards(l *layout, base span, set int) {
 	}
 }
 
-// setGuard fills those of one buffer.
+// restoreGuards fills those that a candidate can have written to. Behind an input lies what was drawn for it.
+func (a *arena) restoreGuards(l *layout, base span, set int) {
+	for b := range l.buffers {
+		if l.buffers[b].zone() == writable {
+			a.setGuard(l, base, set, b)
+		}
+	}
+}
+
 func (a *arena) setGuard(l *layout, base span, set, b int) {
 	before, _, behind := a.around(l, base, set, b)
 	copy(before, a.pattern)

@@ -328,13 +328,10 @@ func each(sets []uint32, do func(set uint32)) {
 func (t *timingState) prime(a *arena, d *shapeData, sets []uint32) {
 	p := t.places[d]
 	each(sets, func(set uint32) {
+		if t.several && a == t.ours {
+			a.restoreGuards(&d.layout, p.base, int(set))
+		}
 		for b := range d.layout.buffers {
-			if d.layout.buffers[b].role == roleIn {
-				continue
-			}
-			if t.several && a == t.ours {
-				a.setGuard(&d.layout, p.base, int(set), b)
-			}
 			out := a.buffer(&d.layout, p.base, int(set), b)
 			switch d.layout.buffers[b].role {
 			case roleOut:

@@ -150,10 +150,8 @@ func (s *session) makeReady() (err error) {
 		}
 		fallthrough
 	default:
-		// A candidate may have written anywhere, to its very end, and left something for the next one.
 		s.state = s.h.timing
-		clear(s.state.ours.mem[writable])
-		s.state.fill(s.state.ours)
+		s.state.restore()
 	}
 	for _, e := range s.entries {
 		var own *evaluator.Fault

@@ -600,6 +600,34 @@ func TestNextEdge(t *testing.T) {
 	}
 }
 
+// What was drawn for the baseline stays where it is while other candidates come, since it may be launched on it again.
+func TestInputsStay(t *testing.T) {
+	b := openBare(t)
+	a := b.build("nothing", 1)
+	s := b.open(evaluator.ForTiming, a)
+	if _, err := s.Sample(t.Context(), b.request(1, false)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = s.Close()
+	s = b.open(evaluator.ForTiming, a)
+	defer s.Close() //nolint:errcheck // another test's
+	state := b.timing
+	d := state.shapes[0]
+	p, looked := state.places[d], 0
+	for set := range uint32(p.sets) { //nolint:gosec // at most maxLaunches
+		if in := state.ours.drawn(&d.layout, p.base, int(set), 0); p.seeds[set] != 0 {
+			was := make([]byte, len(in))
+			if state.contents(was, d, set, 0); !bytes.Equal(in, was) {
+				t.Errorf("set %d has other inputs", set)
+			}
+			looked++
+		}
+	}
+	if looked == 0 {
+		t.Error("no set has inputs")
+	}
+}
+
 // Launches whose turns are in the pipe have not begun, whatever was written to their outputs; nor have those behind
 // the first that has nothing in them, where outputs tell.
 func TestWaiting(t *testing.T) {
@@ -1048,6 +1076,9 @@ func TestPools(t *testing.T) {
 	a := b.build("nothing", 1)
 	seen := map[string]bool{}
 	var before []uint64
+	if b.timing != nil { // another test's
+		before = slices.Clone(b.timing.places[b.timing.shapes[0]].seeds)
+	}
 	for _, pool := range []string{"", "", drawnAs() + "asked for", "of an older version"} {
 		s := b.open(evaluator.ForTiming, a)
 		r := b.request(2, false)

@@ -153,8 +153,12 @@ func newTimingState(h *lab, shapes []*shapeData) (*timingState, error) {
 		t.ours.close()
 		return nil, err
 	}
-	t.fill(t.ours)
-	t.fill(t.theirs)
+	for _, d := range shapes {
+		for s := range t.places[d].sets {
+			t.ours.setGuards(&d.layout, t.places[d].base, s)
+			t.theirs.setGuards(&d.layout, t.places[d].base, s)
+		}
+	}
 	return t, nil
 }
 
@@ -181,17 +185,13 @@ func (t *timingState) draw(pool string) {
 	t.drawn, t.pythonTime = time.Now(), 0
 }
 
-// fill puts guards around every set and, before they are used, contents into it.
-func (t *timingState) fill(a *arena) {
+// restore makes memory what it was before a candidate had it, which may have written anywhere, to its very end.
+func (t *timingState) restore() {
+	clear(t.ours.mem[writable])
 	for _, d := range t.shapes {
-		t.fillShape(a, d)
-	}
-}
-
-func (t *timingState) fillShape(a *arena, d *shapeData) {
-	p := t.places[d]
-	for s := range p.sets {
-		a.setGuards(&d.layout, p.base, s)
+		for s := range t.places[d].sets {
+			t.ours.restoreGuards(&d.layout, t.places[d].base, s)
+		}
 	}
 }
 
