@@ -140,7 +140,8 @@ func TestRedTeamBitesNightly(t *testing.T) {
 			if bites := c.Verdict != evaluator.Correct && !strings.HasSuffix(c.Kernel, "-when-timed"); !bites && cpu.Disturbed(t, r) { // on no data, or not in parity
 				continue
 			}
-			if why := notYet[f.name+"/"+c.Kernel]; r.Verdict != c.Verdict && why == "" {
+			or := slices.ContainsFunc(c.Or, func(o backendtest.Outcome) bool { return o.Verdict == r.Verdict })
+			if why := notYet[f.name+"/"+c.Kernel]; r.Verdict != c.Verdict && !or && why == "" {
 				t.Errorf("%s/%s (%s) gets %s, not %s", f.name, c.Kernel, c.Does, r.Verdict, c.Verdict)
 			}
 		}
