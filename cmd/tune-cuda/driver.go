@@ -697,6 +697,11 @@ type making struct {
 	took         []float64 // the last times in a race
 }
 
+// resetPersisting releases the cache lines that kernels asked to keep.
+func resetPersisting() error {
+	return result("cuCtxResetPersistingL2Cache", C.reset_persisting())
+}
+
 // run makes passes, each with a secret of two words: contents anew, then the graph; or, with
 // a making, the graph, which makes them itself, and the making in one of every so many passes, from a first
 // on. It gives the times that the making took.

@@ -387,7 +387,7 @@ const maxGraphs = 16
 func (q *race) reading(r *runner, last bool) error {
 	from := q.contentsOf(r)
 	r.readings++
-	if err := q.restore(); err != nil {
+	if err := cmp.Or(q.restore(), resetPersisting()); err != nil {
 		return &ownError{err}
 	}
 	var all []int // the passes after which all is looked at
