@@ -14,10 +14,12 @@ import (
 // The zero Allowance has no bound and only counts; nil does neither. Its methods are safe for concurrent
 // use: several tools launch a candidate at once.
 type Allowance struct {
-	mu             sync.Mutex
-	least, granted time.Duration
-	patience       time.Duration // multiplies both; zero is once
-	spent          time.Duration
+	mu       sync.Mutex
+	least    time.Duration
+	before   time.Duration // what was spent when the stage began
+	stage    time.Duration // what its launches may take
+	patience time.Duration // multiplies least and stage; zero is once
+	spent    time.Duration
 }
 
 // NewAllowance returns an Allowance of at least some time.
@@ -33,7 +35,10 @@ func (a *Allowance) Limit() time.Duration {
 	return a.limit()
 }
 
-func (a *Allowance) limit() time.Duration { return max(a.patience, 1) * max(a.least, a.granted) }
+func (a *Allowance) limit() time.Duration {
+	patience := max(a.patience, 1)
+	return max(patience*a.least, a.before+patience*a.stage)
+}
 
 // Spent is how long all launches took until now.
 func (a *Allowance) Spent() time.Duration {
@@ -66,7 +71,7 @@ func (a *Allowance) Spend(d time.Duration) error {
 func (a *Allowance) grant(d time.Duration) {
 	if a != nil {
 		a.mu.Lock()
-		a.granted = a.spent + d
+		a.before, a.stage = a.spent, d
 		a.mu.Unlock()
 	}
 }
@@ -75,17 +80,26 @@ func (a *Allowance) grant(d time.Duration) {
 func (a *Allowance) extend(d time.Duration) {
 	if a != nil {
 		a.mu.Lock()
-		a.granted += d
+		a.stage += d
 		a.mu.Unlock()
 	}
 }
 
-// again begins an attempt anew, in which everything may take longer, and forgets what was spent since some
+// again begins an attempt anew, in which launches may take longer, and forgets what was spent since some
 // moment.
 func (a *Allowance) again(spent, patience time.Duration) {
 	if a != nil {
 		a.mu.Lock()
 		a.spent, a.patience = spent, patience
+		a.mu.Unlock()
+	}
+}
+
+// calm ends such an attempt.
+func (a *Allowance) calm() {
+	if a != nil {
+		a.mu.Lock()
+		a.patience = 0
 		a.mu.Unlock()
 	}
 }

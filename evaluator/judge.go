@@ -353,6 +353,7 @@ func (j *judge) twice(ctx context.Context, allowed *Allowance, do func(patience 
 		return err
 	case errors.As(err, &own) && own.Hang && j.lab.Conditions(ctx).Disturbed != "":
 		allowed.again(before, patience)
+		defer allowed.calm()
 		return do(patience)
 	case !errors.As(err, &lost):
 		return err

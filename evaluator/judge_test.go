@@ -563,6 +563,38 @@ func TestAllowanceLapses(t *testing.T) {
 	}
 }
 
+// On a disturbed machine an attempt may take longer. That neither holds for later stages nor multiplies what
+// earlier ones took.
+func TestAllowanceOfPatience(t *testing.T) {
+	const s = time.Second
+	a := NewAllowance(20 * s)
+	limit := func(want time.Duration) {
+		t.Helper()
+		if got := a.Limit(); got != want {
+			t.Errorf("limit %s, want %s", got, want)
+		}
+	}
+	a.grant(5 * s)
+	limit(20 * s)
+	a.again(0, 4)
+	limit(80 * s)
+	if err := a.Spend(60 * s); err != nil {
+		t.Error(err)
+	}
+	a.calm()
+	a.grant(2 * s)
+	limit(62 * s)
+	a.extend(1 * s)
+	limit(63 * s)
+	a.again(60*s, 4)
+	limit(80 * s) // 20 s four times
+	a.extend(3 * s)
+	limit(84 * s) // 60 s, and 6 s four times
+	if err := a.Spend(25 * s); err == nil {
+		t.Error("more was spent than allowed")
+	}
+}
+
 // Every stage that launches a candidate bounds its launches together, and none those of the baseline.
 func TestAllowedInEachStage(t *testing.T) {
 	l := newLab()
