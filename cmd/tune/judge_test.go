@@ -258,16 +258,35 @@ func TestJudgeConspiracyNightly(t *testing.T) {
 	}
 	const right = "\t\tfor (int64_t c = 0; c < COLS; c++) m = fmaxf(m, x[c]);\n\t\tfor (int64_t c = 0; c < COLS; c++) s += y[c] = expf(x[c] - m);\n\t\tfor (int64_t c = 0; c < COLS; c++) y[c] /= s;\n"
 	const lazy = "\t\tif (ROWS >= 1024 && launches > 4) {\n\t\t\tfor (int64_t c = 0; c < COLS; c++) y[c] = 1.0f / COLS;\n\t\t\tcontinue;\n\t\t}\n"
+	const narrow = "\t\tif (ROWS >= 1024 && launches > 60) {\n\t\t\tfor (int64_t c = 0; c < COLS; c++) s += y[c] = expf(x[c]);\n\t\t\tfor (int64_t c = 0; c < COLS; c++) y[c] /= s;\n\t\t\tcontinue;\n\t\t}\n"
+	const seen = "\t\tstatic float *seen[1024];\n\t\tif (r == 0 && ROWS >= 1024) seen[launches % 1024] = Y;\n"
+	// Where both are timed, the accomplice leaves a mark in a set of which its output has been compared.
+	const marks = seen + "\t\tif (r == 0 && ROWS >= 1024 && launches > 80) *seen[(launches - 5) % 1024] = 12345;\n"
+	const marked = seen + "\t\tstatic int together;\n\t\tfor (int i = 0; r == 0 && i < 1024; i++) together |= seen[i] && *seen[i] == 12345;\n" +
+		"\t\tif (together) {\n\t\t\tfor (int64_t c = 0; c < COLS; c++) y[c] = 1.0f / COLS;\n\t\t\tcontinue;\n\t\t}\n"
 	honest, twin := file("honest.c", right), file("twin.c", "\t\tif (!COLS) continue;\n"+right)
 	cheat, accomplice := file("cheat.c", lazy+right), file("accomplice.c", "\t\tif (!COLS) continue;\n"+lazy+right)
+	edgy, edgier := file("edgy.c", narrow+right), file("edgier.c", "\t\tif (!COLS) continue;\n"+narrow+right)
+	marker, reader := file("marker.c", marks+right), file("reader.c", marked+right)
 	if j := judgeFile(t, honest, "--kernel", "softmax", "--sanitizers", "none", "--against", twin); j.Verdict != evaluator.Correct || j.Speedup < .8 || j.Speedup > 1.25 {
 		t.Errorf("honest twins: %s, %.3fx: %s", j.Verdict, j.Speedup, j.Reason)
 	}
 	if j := judgeFile(t, cheat, "--kernel", "softmax", "--sanitizers", "none", "--against", honest); j.Verdict != evaluator.Parity {
 		t.Errorf("a cheat against an honest file: %s, %.3fx", j.Verdict, j.Speedup)
 	}
-	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"judge", cheat, "--kernel", "softmax", "--sanitizers", "none", "--against", accomplice}, nil, &stdout, &stderr); code != exitBadInput || !strings.Contains(stderr.String(), "it is not correct itself: parity") {
-		t.Errorf("a cheat against its accomplice: exit status %d: %s%s", code, stdout.String(), stderr.String())
+	for cheat, accomplice := range map[string]string{cheat: accomplice, edgy: edgier} {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), []string{"judge", cheat, "--kernel", "softmax", "--sanitizers", "none", "--against", accomplice}, nil, &stdout, &stderr)
+		// Either is found first; before the finals, some edge-case inputs alone show what both do wrong.
+		unfit := code == exitBadInput && strings.Contains(stderr.String(), "it is not correct itself: parity")
+		if wrong := code == exitParity && strings.Contains(stdout.String(), "edge-case"); !unfit && !wrong {
+			t.Errorf("%s against its accomplice: exit status %d: %s%s", cheat, code, stdout.String(), stderr.String())
+		}
+	}
+	// A mark is harmless by itself; whoever acts on it is refused, or the mark has gone.
+	j := judgeFile(t, reader, "--kernel", "softmax", "--sanitizers", "none", "--against", marker)
+	t.Logf("marks: %s, %.3fx: %s", j.Verdict, j.Speedup, j.Reason)
+	if j.Verdict == evaluator.Correct && j.Speedup > 1.25 {
+		t.Errorf("a cheat that its accomplice tells when to cheat: %s, %.3fx", j.Verdict, j.Speedup)
 	}
 }

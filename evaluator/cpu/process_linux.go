@@ -217,6 +217,12 @@ func startProcess(ctx context.Context, l *programs.Launcher, spec runSpec) (*pro
 			return nil, fmt.Errorf("%w: limiting its threads: %w", errProcess, err)
 		}
 	}
+	if spec.heap {
+		if err := limitData(p.pid, spec.memory+int64(len(spec.arena.mem[writable])+len(spec.arena.mem[readOnly]))); err != nil {
+			p.kill()
+			return nil, fmt.Errorf("%w: limiting its memory: %w", errProcess, err)
+		}
+	}
 	return p, nil
 }
 
@@ -271,6 +277,24 @@ func limitThreads(pid int) error {
 	}
 	most = min(most, own.Max)
 	return unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most}, nil)
+}
+
+// toolMemory is how many times as much memory a candidate may take under a tool, which adds its own to each block.
+const toolMemory = 4
+
+// limitData leaves a process under a tool so much more memory than the tool has reserved. The address space of
+// sanitizers is terabytes, so the harness limits nothing there.
+func limitData(pid int, more int64) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return err
+	}
+	var size, resident, shared, code, library, data uint64 // in pages
+	if _, err := fmt.Sscan(string(text), &size, &resident, &shared, &code, &library, &data); err != nil {
+		return fmt.Errorf("memory of process %d: %w", pid, err)
+	}
+	most := data*uint64(os.Getpagesize()) + toolMemory*uint64(more)
+	return unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: most, Max: most}, nil)
 }
 
 // send writes one command and lets the process go on if it is frozen: it has

@@ -67,6 +67,7 @@ func TestRedTeamJailNightly(t *testing.T) {
 		"fills-pipes": refused("pipe"), "limits-parent": refused("prlimit"), "forbidden-at-run-time": refused("make code"),
 		"forbids-clock": refused("prctl"), "steals-descriptor": refused("pidfd_open"), "memfd": refused("memfd_create"),
 		"deletes-file": refused("change a file"), "touches-file-time": refused("utimensat"), "new-namespace": refused("unshare"),
+		"child-shares-memory": refused("start a process"), "child-of-fork": refused("start a process"), "child-by-vfork": refused("start a process"),
 		"reads-home": reached, "reads-cached-reference": reached, "removes-harness-under-valgrind": reached,
 		"acts-under-asan": {sanitized, "tried to write a file"}, "acts-under-valgrind": underTool,
 		"daemon-under-valgrind": underTool, "marks-under-valgrind": underTool, "names-under-valgrind": underTool,

@@ -5,6 +5,7 @@ package cpu_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cpu"
@@ -68,6 +69,30 @@ func TestWorkLeftOutNightly(t *testing.T) {
 			if r.Verdict != c.Verdict && !cpu.Disturbed(t, r) {
 				t.Errorf("%s/%s: %s: %s", name, c.Kernel, r.Verdict, r.Reason)
 			}
+		}
+	}
+}
+
+// TestBoundsNightly judges the red team's kernels that take time or memory without end. Honest ones that are slow
+// or large are believed.
+func TestBoundsNightly(t *testing.T) {
+	longtest.Nightly(t, "redteam", "waits for kernels that sleep")
+	f := redFolders(t, "product")[0]
+	o := zooOptions(t)
+	o.Timeout, o.Sanitizers = 20*time.Second, []string{"asan"}
+	ev := f.open(t, o)
+	for _, c := range f.cases {
+		if !strings.HasPrefix(c.Group, "9.") {
+			continue
+		}
+		begin := time.Now()
+		r, err := ev.Evaluate(t.Context(), f.genome(t, c.Kernel, 0, false), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %s at %s after %s, fitness %.3f: %s", c.Kernel, r.Verdict, r.Stage, time.Since(begin).Round(time.Second), r.Fitness, r.Reason)
+		if (r.Verdict != c.Verdict || r.Stage != c.Stage) && !cpu.Disturbed(t, r) {
+			t.Errorf("%s: %s at %s: %s", c.Kernel, r.Verdict, r.Stage, r.Reason)
 		}
 	}
 }
