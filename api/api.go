@@ -107,7 +107,7 @@ type Campaign struct {
 	Device   string `json:"device,omitempty" doc:"The name of the device that it runs or ran on."`
 	Budget   Budget `json:"budget"`
 	Uploaded bool   `json:"uploaded,omitempty" doc:"Its kernel was uploaded: it keeps that content, also when it is resumed."`
-	// Submitted is zero for campaigns that the store had before the service.
+	// Submitted is zero for campaigns that `tune run` ran on the store, not the service.
 	Submitted time.Time `json:"submitted,omitzero"`
 	By        string    `json:"by,omitempty" doc:"The name of the token that submitted it."`
 	Evaluated int       `json:"evaluated"`

@@ -505,7 +505,7 @@ func (q Question) gather(src Source, near []*source, limit int) ([]Answer, error
 		for _, c := range found {
 			s := of[c.Campaign]
 			if s == nil {
-				return nil, errors.New("the campaign that holds the store does not know this query: is it an older evotune?")
+				return nil, fmt.Errorf("candidate %s is of campaign %s, which was not asked for", c.ID, c.Campaign)
 			}
 			failed, err := record.FailedFinals(c)
 			if err != nil {

@@ -315,10 +315,10 @@ func TestWarmPath(t *testing.T) {
 	}
 }
 
-// A configuration without a start, as former versions wrote it, is a cold one.
+// The configuration of a cold campaign has no start.
 func TestColdPath(t *testing.T) {
 	if b := mustJSON(t, config(10)); strings.Contains(string(b), "start") {
-		t.Errorf("a cold campaign's configuration is not what it was: %s", b)
+		t.Errorf("a cold campaign's configuration has a start: %s", b)
 	}
 	cfg := config(10)
 	cfg.Start = []record.Start{{Genome: "x=1"}}

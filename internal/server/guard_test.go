@@ -1026,7 +1026,7 @@ func TestTokensAreRedacted(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.method, c.path, status, text)
 		}
 	}
-	// A token that the log of an older version has.
+	// A token that a log has.
 	const id = "leaks-1"
 	events := []store.Event{
 		{Kind: store.KindStarted, Campaign: id, Time: time.Now().UTC(), Started: &store.Started{Kernel: "leaks", Backend: "cpu", Shapes: []string{"s"}, Config: json.RawMessage(`{"id":"leaks-1","kernel":"leaks"}`)}},

@@ -76,7 +76,7 @@ func (s *Service) routes() http.Handler {
 	s.auditRoutes()
 	s.healthRoutes()
 	s.metricsRoutes()
-	return older(s.guard(mux))
+	return s.guard(mux)
 }
 
 // properties lists those that a body may have where it has the one at a location, such as body.budget.minutes.

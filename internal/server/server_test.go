@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,6 +152,27 @@ func TestLongSocket(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	t.Setenv("TMPDIR", long)
 	if _, err := server.ListenSocket(filepath.Join(long, "s.db")); err == nil || !strings.Contains(err.Error(), "at most 100 work: give the store a shorter path, or set TMPDIR") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAnotherVersion: a reader that is asked for what the process that holds the store does not know says what to do.
+func TestAnotherVersion(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	held(t, path)
+	l, err := server.ListenSocket(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: http.NotFoundHandler()}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(l)
+	}()
+	defer func() { srv.Close(); <-done }()
+	_, err = server.OpenReader(t.Context(), path)
+	if err == nil || !strings.HasSuffix(err.Error(), "of another version of evotune, which does not know what is asked: use that version to ask it") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v", err)
 	}
 }

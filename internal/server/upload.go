@@ -74,16 +74,6 @@ func (l *library) open(s *state, storePath string) error {
 			return err
 		}
 	}
-	// Older services did not mark them.
-	old, err := filepath.Glob(filepath.Join(root, "*", "*", "kernel.toml"))
-	if err != nil {
-		return err
-	}
-	for _, file := range old {
-		if err := mark(filepath.Dir(file)); err != nil {
-			return err
-		}
-	}
 	list, err := all[uploaded](s, kernelsBucket)
 	for _, u := range list {
 		l.newest[u.Name] = u
@@ -93,11 +83,7 @@ func (l *library) open(s *state, storePath string) error {
 
 // mark says in a kernel's folder that it was uploaded.
 func mark(dir string) error {
-	file := filepath.Join(dir, kernels.UploadedFile)
-	if _, err := os.Lstat(file); err == nil {
-		return nil
-	}
-	return os.WriteFile(file, []byte("This kernel was uploaded to a service: its flags may not name files.\n"), 0o600)
+	return os.WriteFile(filepath.Join(dir, kernels.UploadedFile), []byte("This kernel was uploaded to a service: its flags may not name files.\n"), 0o600)
 }
 
 // uploads lists those that stand, by their names.

@@ -110,9 +110,6 @@ func TestUpload(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(f.service.kernels.root, ".new-left"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Remove(filepath.Join(second[0], kernels.UploadedFile)); err != nil { // as an older service left it
-			t.Fatal(err)
-		}
 	})
 	t.Run("later", func(t *testing.T) {
 		f := serve(t, path, 0)
