@@ -44,6 +44,14 @@ func (s State) Ended() bool { return s == Finished || s == Failed || s == Cancel
 // Running says whether a campaign holds a device.
 func (s State) Running() bool { return s == Preparing || s == Searching || s == Finals }
 
+// SeedOf is the seed that a body means; 1 where it has none.
+func SeedOf(seed *int64) int64 {
+	if seed == nil {
+		return 1
+	}
+	return *seed
+}
+
 // A Submission asks for a campaign: a job, as in [evotune.Job], and its priority.
 type Submission struct {
 	Kernel          string   `json:"kernel,omitempty" doc:"The kernel's name; with the backend replay it may be the table."`
@@ -54,7 +62,7 @@ type Submission struct {
 	Sweep           bool     `json:"sweep,omitempty" doc:"Measure every genome, or a sample."`
 	WarmStart       int      `json:"warm_start,omitempty" minimum:"-1" maximum:"1024" doc:"Begin with up to so many earlier winners. 0: the default. -1: none."`
 	Strategy        string   `json:"strategy,omitempty" doc:"How the space is searched. Default: evolution."`
-	Seed            int64    `json:"seed,omitempty" doc:"Fixes the path of the search. Default: 1."`
+	Seed            *int64   `json:"seed,omitempty" doc:"Fixes the path of the search; 0 is a seed, too. Default: 1."`
 	Window          int      `json:"window,omitempty" minimum:"0" maximum:"1024" doc:"Proposals in flight. 0: the default."`
 	Finalists       int      `json:"finalists,omitempty" minimum:"-1" maximum:"1024" doc:"How many are measured again at the end. 0: the default. -1: no finals."`
 	Strict          bool     `json:"strict,omitempty" doc:"Refuse a kernel that proves nothing at a tuned shape, before anything is searched."`
@@ -420,7 +428,7 @@ type Judge struct {
 	Flags   []string `json:"flags,omitempty"`
 	Threads int      `json:"threads,omitempty" minimum:"0"`
 	Shapes  []string `json:"shapes,omitempty"`
-	Seed    int64    `json:"seed,omitempty"`
+	Seed    *int64   `json:"seed,omitempty" doc:"Determines the inputs; 0 is a seed, too. Default: 1."`
 	Strict  bool     `json:"strict,omitempty" doc:"Refuse a kernel that proves nothing at a shape that it is judged at."`
 	// Against is the source of another kernel to time it against; empty means the baseline.
 	Against     string `json:"against,omitempty"`

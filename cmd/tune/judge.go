@@ -180,9 +180,10 @@ func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client,
 	if t != nil && len(t.File().Include) > 0 {
 		return badInputf("%s includes %s from its folder, and a service takes one file: put it in", j.file.Path, strings.Join(t.File().Include, ", "))
 	}
+	seed := a.v.GetInt64("seed")
 	in := api.Judge{
 		Kernel: j.kernel, Name: filepath.Base(j.file.Path), Flags: j.file.Flags, Threads: j.file.Threads,
-		Shapes: a.list("shape"), Seed: a.v.GetInt64("seed"), Strict: a.v.GetBool("strict"),
+		Shapes: a.list("shape"), Seed: &seed, Strict: a.v.GetBool("strict"),
 	}
 	if in.Source, err = readSource(j.file.Path); err != nil {
 		return err

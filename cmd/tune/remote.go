@@ -138,7 +138,7 @@ func (a *app) submission(cmd *cobra.Command, kernel string) (api.Submission, err
 	}
 	s := api.Submission{
 		Kernel: j.Kernel, Shapes: j.Shapes, Backend: j.Backend, Table: j.Table, Implementations: j.Implementations, WarmStart: j.WarmStart,
-		Strategy: j.Strategy, Seed: j.Seed, Window: j.Window, Finalists: j.Finalists, Sanitize: string(j.Sanitize), Strict: j.Strict, Budget: api.BudgetOf(j.Budget),
+		Strategy: j.Strategy, Seed: &j.Seed, Window: j.Window, Finalists: j.Finalists, Sanitize: string(j.Sanitize), Strict: j.Strict, Budget: api.BudgetOf(j.Budget),
 		Priority: a.v.GetInt("priority"), Device: a.v.GetString("device"), Workers: a.v.GetInt("fleet-workers"),
 	}
 	if s.Table != "" {

@@ -251,8 +251,8 @@ func TestRunThere(t *testing.T) {
 	address := served(t, path)
 	recorded := table(t)
 	at := func(args ...string) []string { return append(args, "--server", address) }
-	out := say(t, at("run", recorded, "--backend", "replay", "--evaluations", "20")...)
-	if out.Status != 0 || len(regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d +\d+ `).FindAllString(out.Out, -1)) != 20 || !strings.Contains(out.Out, "next:\n  tune show ") || !strings.Contains(out.Out, " --server "+address) {
+	out := say(t, at("run", recorded, "--backend", "replay", "--evaluations", "20", "--seed", "0")...)
+	if out.Status != 0 || !strings.Contains(out.Out, ", seed 0, ") || len(regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d +\d+ `).FindAllString(out.Out, -1)) != 20 || !strings.Contains(out.Out, "next:\n  tune show ") || !strings.Contains(out.Out, " --server "+address) {
 		t.Errorf("%+v", out)
 	}
 	out = say(t, at("run", recorded, "--backend", "replay", "--evaluations", "20", "--json")...)

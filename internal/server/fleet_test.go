@@ -77,7 +77,7 @@ func (r *slowRunner) Finals(ctx context.Context, g []string) (evaluator.Finals, 
 func (f *fixture) submitFleet(seed int64, evaluations int) api.Campaign {
 	f.Helper()
 	var c api.Campaign
-	f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(f), Device: "fleet", Seed: seed, Window: 8, Budget: api.Budget{Evaluations: evaluations}}, &c, 201)
+	f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(f), Device: "fleet", Seed: &seed, Window: 8, Budget: api.Budget{Evaluations: evaluations}}, &c, 201)
 	return c
 }
 

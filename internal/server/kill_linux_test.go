@@ -143,7 +143,7 @@ func TestKilledNightly(t *testing.T) {
 func killed(t *testing.T, kills, evaluations int) {
 	t.Helper()
 	in := func(seed int64) api.Submission {
-		return api.Submission{Backend: "replay", Table: table(t), Seed: seed, Budget: api.Budget{Evaluations: evaluations}}
+		return api.Submission{Backend: "replay", Table: table(t), Seed: &seed, Budget: api.Budget{Evaluations: evaluations}}
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.db")

@@ -179,7 +179,7 @@ func (q *scheduler) evaluated(j *job) (int, error) {
 func (q *scheduler) target(ctx context.Context, in *api.Submission) (*evotune.Target, *evotune.FleetDevice, error) {
 	want := evotune.Job{
 		Kernel: in.Kernel, Shapes: in.Shapes, Backend: in.Backend, Table: in.Table, Implementations: in.Implementations,
-		Sweep: in.Sweep, WarmStart: in.WarmStart, Strategy: in.Strategy, Seed: cmp.Or(in.Seed, 1), Window: in.Window,
+		Sweep: in.Sweep, WarmStart: in.WarmStart, Strategy: in.Strategy, Seed: api.SeedOf(in.Seed), Window: in.Window,
 		Finalists: in.Finalists, Sanitize: evotune.Sanitize(in.Sanitize), Strict: in.Strict, Budget: in.Budget.Budget(), Definitions: q.s.kernels.folders(in.Kernel),
 	}
 	if want.Backend == evotune.Replay && want.Table == "" {

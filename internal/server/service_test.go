@@ -135,7 +135,7 @@ func (f *fixture) do(method, path string, in, out any, want int, headers ...stri
 func (f *fixture) submit(seed int64, evaluations int) api.Campaign {
 	f.Helper()
 	var c api.Campaign
-	f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(f), Seed: seed, Budget: api.Budget{Evaluations: evaluations}}, &c, 201)
+	f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(f), Seed: &seed, Budget: api.Budget{Evaluations: evaluations}}, &c, 201)
 	return c
 }
 
@@ -249,7 +249,7 @@ func TestIdempotency(t *testing.T) {
 	if len(page.Items) != 1 {
 		t.Errorf("%d campaigns, want 1", len(page.Items))
 	}
-	in.Seed = 9
+	in.Seed = new(int64(9))
 	f.do("POST", "/v1/campaigns", in, nil, 422, "Idempotency-Key", "k")
 	f.until(ids[0], api.Finished)
 }
@@ -438,6 +438,32 @@ func TestNoDevice(t *testing.T) {
 		}
 		if p.Type != api.BadRequest || p.Detail == "" || strings.Join(wrong, " ") != c.wrong {
 			t.Errorf("%+v: %v are wrong, want %s: %+v", c.in, wrong, c.wrong, p)
+		}
+	}
+}
+
+// TestSeed: a body's seed is the job's, also where it is 0; a body without one means 1.
+func TestSeed(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.c"), []byte("void kernel(void) {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]int64{"": 1, `,"seed":0`: 0, `,"seed":1`: 1, `,"seed":-7`: -7} {
+		var in api.Submission
+		decode(t, fmt.Appendf(nil, `{"backend":"replay","table":%q%s}`, table(t), field), &in)
+		campaign, _, err := f.service.jobs.target(context.WithValue(t.Context(), callerKey{}, caller{scope: api.Admin}), &in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var j api.Judge
+		decode(t, fmt.Appendf(nil, `{"kernel":"softmax","name":"a.c"%s}`, field), &j)
+		judgment, err := f.service.ops.fileTarget(f.service.machine, &j, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if campaign.Job.Seed != want || judgment.Job.Seed != want {
+			t.Errorf("%q: a campaign of seed %d and a judgment of seed %d, not %d", field, campaign.Job.Seed, judgment.Job.Seed, want)
 		}
 	}
 }
