@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
@@ -126,12 +128,66 @@ func TestSummaryOfFinals(t *testing.T) {
 	}
 }
 
+// TestBudgetInPause: another budget takes no time away and adds none, in a pause and out of it, for a summary, a
+// report and those who follow.
+func TestBudgetInPause(t *testing.T) {
+	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
+	began := time.Unix(1e9, 0)
+	note := func(at time.Duration, kind store.Kind, n store.Note) store.Event {
+		return store.Event{Campaign: "c-1", Time: began.Add(at), Kind: kind, Note: &n}
+	}
+	budget := func(at time.Duration, n int, reason string) store.Event {
+		v, err := (record.Resumption{Budget: &evotune.Budget{Evaluations: n}}).Note(reason, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return note(at, store.KindResumed, *v)
+	}
+	log := []store.Event{
+		{Campaign: "c-1", Time: began, Kind: store.KindStarted, Started: &store.Started{Kernel: "k", Backend: "cpu", Device: "d", Strategy: "random"}},
+		budget(2*time.Second, 10, store.NewBudget),
+		note(5*time.Second, store.KindStopped, store.Note{Reason: "paused: busy"}),
+		budget(8*time.Second, 20, store.NewBudget),
+		budget(15*time.Second, 20, store.Continued), // after 10 s
+		budget(17*time.Second, 30, store.NewBudget),
+		note(18*time.Second, store.KindStopped, store.Note{Reason: "interrupted"}), // 5 s and 3 s until here
+	}
+	if _, err := f.service.store.Append(log...); err != nil {
+		t.Fatal(err)
+	}
+	sum := fetch[api.Summary](f, "/v1/campaigns/c-1/summary")
+	whole, err := report.ReadLog(f.service.store, "c-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := report.NewCampaign(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.ElapsedNS != 8*time.Second || sum.DeviceNS != sum.ElapsedNS || r.SpentS != sum.ElapsedNS.Seconds() {
+		t.Errorf("the summary has %s, %s of devices, the report %g s; it took 8 s", sum.ElapsedNS, sum.DeviceNS, r.SpentS)
+	}
+	told, leave := f.service.streams.join("c-1")
+	defer leave()
+	lines, _, err := told.past()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, l := range lines {
+		text.Write(l.data)
+	}
+	if want := `"after_ns":10000000000`; !strings.Contains(text.String(), want) {
+		t.Errorf("no %s in %s", want, &text)
+	}
+}
+
 // TestMeasuredAgain: what was measured again counts once, as the second measurement has it,
 // whether or not the first one was read before.
 func TestMeasuredAgain(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	s := f.service.store
-	told := func(i int, verdict evaluator.Verdict, fitness float64, reason string) *store.Told {
+	result := func(i int, verdict evaluator.Verdict, fitness float64, reason string) *store.Told {
 		r := evaluator.Result{Verdict: verdict, Reason: reason, Fitness: fitness, Steps: []evaluator.Step{{Stage: evaluator.StageCompile, Elapsed: time.Second}}}
 		if verdict != evaluator.Correct {
 			r.Stage = evaluator.StageBenchmark
@@ -155,14 +211,25 @@ func TestMeasuredAgain(t *testing.T) {
 	}
 	summary := func() api.Summary { return fetch[api.Summary](f, "/v1/campaigns/c-1/summary") }
 	add(store.Event{Campaign: "c-1", Kind: store.KindStarted, Started: &store.Started{Kernel: "k", Backend: "cpu", Device: "d", Strategy: "random"}},
-		asked(0), asked(1), asked(2), event(told(0, evaluator.Correct, 0.5, "")), event(told(1, evaluator.Infrastructure, 0, "busy: 12%")), event(told(2, evaluator.Correct, 0.4, "")))
+		asked(0), asked(1), asked(2), event(result(0, evaluator.Correct, 0.5, "")), event(result(1, evaluator.Infrastructure, 0, "busy: 12%")), event(result(2, evaluator.Correct, 0.4, "")))
 	if got := summary(); len(got.Best) != 2 || got.Funnel[1].Reason != "busy: #%" || got.Stages[evaluator.StageCompile] != 3*time.Second {
 		t.Errorf("%+v", got)
 	}
-	add(again(told(1, evaluator.Correct, 0.8, "")))
+	add(again(result(1, evaluator.Correct, 0.8, "")))
 	got := summary()
 	if len(got.Best) != 2 || len(got.Funnel) != 1 || got.Funnel[0].Count != 3 || got.Stages[evaluator.StageCompile] != 3*time.Second {
 		t.Errorf("%+v", got)
+	}
+	told, leave := f.service.streams.join("c-1")
+	defer leave()
+	lines, _, err := told.past()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var past api.Past
+	decode(t, lines[0].data, &past)
+	if d := cmp.Diff(map[evaluator.Verdict]int{evaluator.Correct: 3}, past.Verdicts); d != "" || past.Fresh != 3 {
+		t.Errorf("followers are told %+v (-want +got):\n%s", past, d)
 	}
 	f.service.charts = newCharts(s)
 	if d := cmp.Diff(got, summary()); d != "" {

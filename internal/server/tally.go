@@ -21,33 +21,45 @@ type tally struct {
 	again    bool // best is of a second measurement
 	finals   *store.Finals
 
-	clock  record.Clock
-	last   time.Time
-	paused time.Duration // the newest pause
-	fresh  int           // results of this run
-	before time.Duration // that earlier runs searched
+	clock   record.Clock
+	last    time.Time
+	failed  map[int]evaluator.Verdict // of results that are not correct, by their numbers: they may be measured again
+	stopped time.Time                 // the newest stop
+	paused  time.Duration             // the newest pause
+	fresh   int                       // results of this run
+	before  time.Duration             // that earlier runs searched
 }
 
 // add takes the next event. It says whether that is a new best of the search.
 func (t *tally) add(e store.Event) (record bool, err error) {
 	switch e.Kind {
 	case store.KindStarted:
-		t.verdicts = map[evaluator.Verdict]int{}
+		t.verdicts, t.failed = map[evaluator.Verdict]int{}, map[int]evaluator.Verdict{}
 	case store.KindResumed:
 		switch {
 		case e.Note == nil:
 			t.fresh, t.before = 0, t.clock.Phases().Searched
 		case e.Note.Reason == store.Continued:
-			t.paused = e.Time.Sub(t.last)
+			t.paused = e.Time.Sub(t.stopped)
 		case e.Note.Reason != store.InFinals && e.Note.Reason != store.NewBudget:
 			t.fresh, t.before = 0, t.clock.Phases().Searched
 		}
 	case store.KindTold:
+		v := evaluator.Verdict(e.Told.Verdict)
 		t.fresh++
-		t.verdicts[evaluator.Verdict(e.Told.Verdict)]++
+		if t.verdicts[v]++; v != evaluator.Correct {
+			t.failed[e.Told.Index] = v
+		}
 		record = t.consider(e.Told, false)
 	case store.KindMeasured:
+		was := t.failed[e.Measured.Index]
+		if t.verdicts[was]--; t.verdicts[was] == 0 {
+			delete(t.verdicts, was)
+		}
+		t.verdicts[evaluator.Verdict(e.Measured.Verdict)]++
 		t.consider(e.Measured, true)
+	case store.KindStopped:
+		t.stopped = e.Time
 	case store.KindFinals:
 		t.finals = e.Finals
 	}
@@ -55,8 +67,8 @@ func (t *tally) add(e store.Event) (record bool, err error) {
 	return record, t.clock.Add(e)
 }
 
-// consider makes a result the best if it is. A second measurement takes the place of the
-// first, also where that was better.
+// consider makes a result the best if it is. Of a candidate that is measured again, the first result is not
+// correct.
 func (t *tally) consider(told *store.Told, again bool) bool {
 	if told.Verdict != string(evaluator.Correct) || t.best != nil && told.Fitness >= t.best.Fitness {
 		return false
