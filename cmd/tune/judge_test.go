@@ -258,7 +258,7 @@ func TestJudgeConspiracyNightly(t *testing.T) {
 	}
 	const right = "\t\tfor (int64_t c = 0; c < COLS; c++) m = fmaxf(m, x[c]);\n\t\tfor (int64_t c = 0; c < COLS; c++) s += y[c] = expf(x[c] - m);\n\t\tfor (int64_t c = 0; c < COLS; c++) y[c] /= s;\n"
 	const lazy = "\t\tif (ROWS >= 1024 && launches > 4) {\n\t\t\tfor (int64_t c = 0; c < COLS; c++) y[c] = 1.0f / COLS;\n\t\t\tcontinue;\n\t\t}\n"
-	const narrow = "\t\tif (ROWS >= 1024 && launches > 60) {\n\t\t\tfor (int64_t c = 0; c < COLS; c++) s += y[c] = expf(x[c]);\n\t\t\tfor (int64_t c = 0; c < COLS; c++) y[c] /= s;\n\t\t\tcontinue;\n\t\t}\n"
+	const narrow = "\t\tif (ROWS >= 1024) {\n\t\t\tfor (int64_t c = 0; c < COLS; c++) s += y[c] = expf(x[c]);\n\t\t\tfor (int64_t c = 0; c < COLS; c++) y[c] /= s;\n\t\t\tcontinue;\n\t\t}\n"
 	const seen = "\t\tstatic float *seen[1024];\n\t\tif (r == 0 && ROWS >= 1024) seen[launches % 1024] = Y;\n"
 	// Where both are timed, the accomplice leaves a mark in a set of which its output has been compared.
 	const marks = seen + "\t\tif (r == 0 && ROWS >= 1024 && launches > 80) *seen[(launches - 5) % 1024] = 12345;\n"
