@@ -272,9 +272,6 @@ func (a *archiver) fill(w *replacement) error {
 		if err := createBuckets(tx); err != nil {
 			return err
 		}
-		if err := raiseFormat(tx.Bucket(bucketMeta), formatArchives); err != nil {
-			return err
-		}
 		return tx.Bucket(bucketMeta).Put(keyArchive, []byte(filepath.Base(a.store.path)))
 	})
 	for next := a.nos[0]; err == nil && next != 0; {
@@ -520,9 +517,6 @@ func (a *archiver) move(name string, summaries map[uint64][]byte) error {
 		if err != nil {
 			return err
 		}
-		if err := raiseFormat(tx.Bucket(bucketMeta), formatArchives); err != nil {
-			return err
-		}
 		if err := tx.Bucket(bucketMeta).Put(keyLast, binary.AppendUvarint(nil, last)); err != nil {
 			return err
 		}
@@ -579,10 +573,8 @@ func (a *archiver) remove() error {
 		if err == nil {
 			some := false
 			if err = s.view(func(tx *bolt.Tx) error {
-				if b := tx.Bucket(bucketRemoving); b != nil {
-					k, _ := b.Cursor().First()
-					some = k != nil
-				}
+				k, _ := tx.Bucket(bucketRemoving).Cursor().First()
+				some = k != nil
 				return nil
 			}); err == nil && some {
 				err = s.update(func(tx *bolt.Tx) (err error) {

@@ -31,7 +31,7 @@ type moved struct {
 }
 
 func (m moved) encode() []byte {
-	b := appendString([]byte{encodingVersion}, m.name)
+	b := appendString([]byte{formatVersion}, m.name)
 	return seal(m.no, binary.AppendUvarint(b, m.last))
 }
 
@@ -61,7 +61,7 @@ type heads struct {
 type head struct{ event, detail []byte }
 
 func (h heads) encode(no uint64) []byte {
-	b := appendString([]byte{encodingVersion}, string(h.summary))
+	b := appendString([]byte{formatVersion}, string(h.summary))
 	b = binary.AppendUvarint(b, uint64(len(h.events)))
 	seqs := make([]uint64, 0, len(h.events))
 	for seq := range h.events {
@@ -166,7 +166,7 @@ func joined(all ...spans) spans {
 }
 
 func (s spans) encode(no uint64) []byte {
-	b := binary.AppendUvarint([]byte{encodingVersion}, uint64(len(s)))
+	b := binary.AppendUvarint([]byte{formatVersion}, uint64(len(s)))
 	next := uint64(0)
 	for _, span := range s {
 		b = binary.AppendUvarint(b, span[0]-next)
@@ -209,15 +209,9 @@ type movedList struct {
 	byNo  map[uint64]moved
 }
 
-var nothingMoved = &movedList{}
-
 // moved lists the archived campaigns.
 func (r *reader) moved() (*movedList, error) {
 	if r.list != nil {
-		return r.list, nil
-	}
-	if r.archived == nil {
-		r.list = nothingMoved
 		return r.list, nil
 	}
 	if known := r.store.moved.Load(); known != nil && known.state == r.archived.Sequence() {

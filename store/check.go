@@ -271,7 +271,7 @@ func (c *checker) pages() (sound bool) {
 			c.of = string(v)
 		}
 	})
-	for _, name := range bucketsOf(uint64(c.Format)) {
+	for _, name := range bucketsAll {
 		b := string(name)
 		if _, ok := c.trees[b]; !ok {
 			sound = false
@@ -554,15 +554,13 @@ func (c *comparer) find(e *Event, id string, campaign uint64) (candidateRecord, 
 
 // parent looks up the first asked of a parent, which may be in another file.
 func (c *comparer) parent(e *Event, id string) (uint64, bool) {
-	if c.index.foreign != nil {
-		if v := c.index.foreign.Get([]byte(id)); v != nil {
-			born, err := keySeq(v)
-			if err != nil || c.expected(born, born) != nil {
-				c.found(false, "candidate %s is said to be in another file, at event %x", id, v)
-				return 0, false
-			}
-			return born, true
+	if v := c.index.foreign.Get([]byte(id)); v != nil {
+		born, err := keySeq(v)
+		if err != nil || c.expected(born, born) != nil {
+			c.found(false, "candidate %s is said to be in another file, at event %x", id, v)
+			return 0, false
 		}
+		return born, true
 	}
 	r, ok := c.find(e, id, 0)
 	return r.born, ok
@@ -579,9 +577,6 @@ func (c *comparer) event(e *Event, no uint64) (of related) {
 		if !ok {
 			c.found(true, "event %d: %s", e.Seq, fmt.Sprintf(format, args...))
 		}
-	}
-	if needs := uint64(versionOf(e)); needs > formatPlain {
-		index(formatOf(c.index.meta) >= needs, "the format of the store is %d, should be %d", formatOf(c.index.meta), needs)
 	}
 	switch e.Kind {
 	case KindStarted:
@@ -806,7 +801,7 @@ func repair(path string, f *os.File) (err error) {
 	}
 	c := &checker{Report: &Report{}, pager: p, trees: map[string]tree{}}
 	c.pages()
-	if len(c.trees) > 0 && !slices.ContainsFunc(bucketsOf(formatVersion), func(b []byte) bool { _, ok := c.trees[string(b)]; return ok }) {
+	if len(c.trees) > 0 && !slices.ContainsFunc(bucketsAll, func(b []byte) bool { _, ok := c.trees[string(b)]; return ok }) {
 		return fmt.Errorf("%w: another program's bbolt file", ErrNotStore)
 	}
 	c.scan(bucketMeta, func(k, v []byte) {
@@ -882,10 +877,8 @@ func (c *checker) rewrite(s *Store) error {
 	if err := s.update(createBuckets); err != nil {
 		return err
 	}
-	if c.Format >= formatArchives {
-		if err := c.rewriteArchiving(s); err != nil {
-			return err
-		}
+	if err := c.rewriteArchiving(s); err != nil {
+		return err
 	}
 	names := map[uint64]string{}
 	index := func(tx *bolt.Tx, batch []record) error {
@@ -922,9 +915,6 @@ func (c *checker) rewrite(s *Store) error {
 // archived campaigns.
 func (c *checker) rewriteArchiving(s *Store) error {
 	if err := s.update(func(tx *bolt.Tx) error {
-		if err := raiseFormat(tx.Bucket(bucketMeta), formatArchives); err != nil {
-			return err
-		}
 		meta := tx.Bucket(bucketMeta)
 		err := meta.Put(keyLast, binary.AppendUvarint(nil, c.last))
 		if c.of != "" {

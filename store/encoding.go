@@ -15,12 +15,10 @@ import (
 	"time"
 )
 
-// The encoding of an event, version 1. All integers are varints of
+// The encoding of an event. All integers are varints of
 // encoding/binary unless said otherwise.
 //
-//	byte    1, the version; 2 in measured events, which version 1 does not know, 3 in attempts,
-//	        5 in attempts on other hosts, whose detail is one more field, 6 in finals that have
-//	        Slower or Unproven, which are two more fields
+//	byte    the version of the format
 //	byte    kind (see kindCodes)
 //	byte    flags: 1 = the details bucket holds payloads of this event
 //	varint  seconds of the time since 1970, uvarint nanoseconds
@@ -35,18 +33,12 @@ import (
 //
 // The payloads of an event are one record in the details bucket:
 //
-//	byte    1, the version
+//	byte    the version of the format
 //	byte    codec: 0 = as it is, 1 = DEFLATE
 //	uvarint length before compression
 //	...     the payloads; for started: uvarint length of Config, Config, Description
 //	uint32  CRC-32C as above
 const (
-	encodingVersion = 1
-	measuredVersion = 2
-	attemptVersion  = 3
-	hostVersion     = 5
-	notedVersion    = 6
-
 	flagDetail = 1
 
 	codecRaw     = 0
@@ -100,26 +92,10 @@ func unseal(seq uint64, b []byte) ([]byte, error) {
 	if got, want := checksum(seq, body), binary.LittleEndian.Uint32(b[len(b)-4:]); got != want {
 		return nil, corrupt("checksum is %08x, should be %08x", got, want)
 	}
-	if body[0] < encodingVersion || body[0] > notedVersion {
-		return nil, fmt.Errorf("%w: record version %d, up to %d are known", ErrVersion, body[0], notedVersion)
+	if body[0] != formatVersion {
+		return nil, otherVersion("a record", uint64(body[0]))
 	}
 	return body[1:], nil
-}
-
-// versionOf is the version of an event's record, and the lowest format of a store with
-// such a record.
-func versionOf(e *Event) byte {
-	switch {
-	case e.Kind == KindMeasured:
-		return measuredVersion
-	case e.Kind == KindAttempt && len(e.Attempt.Detail) > 0:
-		return hostVersion
-	case e.Kind == KindAttempt:
-		return attemptVersion
-	case e.Kind == KindFinals && (e.Finals.Slower != 0 || e.Finals.Unproven != ""):
-		return notedVersion
-	}
-	return encodingVersion
 }
 
 // encodeEvent encodes the part of an event that queries read. campaign is the Seq
@@ -129,7 +105,7 @@ func encodeEvent(e *Event, campaign uint64) []byte {
 	if hasDetail(e) {
 		flags |= flagDetail
 	}
-	b := append(make([]byte, 0, 256), versionOf(e), kindCodes[e.Kind], flags)
+	b := append(make([]byte, 0, 256), formatVersion, kindCodes[e.Kind], flags)
 	b = binary.AppendVarint(b, e.Time.Unix())
 	b = binary.AppendUvarint(b, uint64(e.Time.Nanosecond()))
 	b = binary.AppendUvarint(b, campaign)
@@ -167,20 +143,16 @@ func encodeEvent(e *Event, campaign uint64) []byte {
 		b = appendID(b, f.Winner)
 		b = appendFloats(b, f.Fitness, f.MedianNS, f.BaselineNS)
 		b = append(b, boolByte(f.Significant))
+		b = appendFloats(b, f.Slower)
+		b = appendString(b, f.Unproven)
 		b = appendIDs(b, f.Finalists)
-		if f.Slower != 0 || f.Unproven != "" {
-			b = appendFloats(b, f.Slower)
-			b = appendString(b, f.Unproven)
-		}
 	case KindAttempt:
 		a := e.Attempt
 		b = binary.AppendUvarint(b, uint64(a.Index))
 		b = appendID(b, a.Candidate)
 		b = appendString(b, a.Stage)
 		b = appendString(b, a.End)
-		if len(a.Detail) > 0 {
-			b = appendString(b, string(a.Detail))
-		}
+		b = appendString(b, string(a.Detail))
 	default:
 		b = appendString(b, e.Note.Reason)
 		b = binary.AppendVarint(b, int64(e.Note.Evaluated))
@@ -233,22 +205,14 @@ func decodeEvent(seq uint64, b []byte) (e Event, campaign uint64, detail bool, e
 		f := &Finals{Winner: d.id()}
 		f.Fitness, f.MedianNS, f.BaselineNS = d.floats()
 		f.Significant = d.byte() != 0
+		f.Slower, _, _ = d.floats()
+		f.Unproven = d.string()
 		f.Finalists = d.ids()
-		if b[0] == notedVersion {
-			f.Slower, _, _ = d.floats()
-			f.Unproven = d.string()
-		}
 		e.Finals = f
 	case KindAttempt:
-		e.Attempt = &Attempt{Index: d.index(), Candidate: d.id(), Stage: d.string(), End: d.string()}
-		if b[0] == hostVersion {
-			e.Attempt.Detail = json.RawMessage(d.string())
-		}
+		e.Attempt = &Attempt{Index: d.index(), Candidate: d.id(), Stage: d.string(), End: d.string(), Detail: orNil([]byte(d.string()))}
 	default:
 		e.Note = &Note{Reason: d.string(), Evaluated: d.int()}
-	}
-	if want := versionOf(&e); d.err == nil && b[0] != want {
-		d.err = fmt.Errorf("%w: record version %d of a %s event, %d is known", ErrVersion, b[0], e.Kind, want)
 	}
 	detail = flags&flagDetail != 0
 	if first, _ := payloads(&e); detail && first == nil {
@@ -299,10 +263,10 @@ func encodeDetail(e *Event) ([]byte, error) {
 		return nil, fmt.Errorf("%w: detail of %d bytes, at most %d are kept", ErrInvalid, len(raw), maxDetail)
 	}
 	if len(raw) < compressFrom {
-		return append(binary.AppendUvarint([]byte{encodingVersion, codecRaw}, uint64(len(raw))), raw...), nil
+		return append(binary.AppendUvarint([]byte{formatVersion, codecRaw}, uint64(len(raw))), raw...), nil
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, len(raw)/2+64))
-	buf.Write(binary.AppendUvarint([]byte{encodingVersion, codecDeflate}, uint64(len(raw))))
+	buf.Write(binary.AppendUvarint([]byte{formatVersion, codecDeflate}, uint64(len(raw))))
 	w := deflaters.Get().(*flate.Writer)
 	defer deflaters.Put(w)
 	w.Reset(buf)

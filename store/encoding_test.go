@@ -76,7 +76,7 @@ func anyEvent(t *rapid.T) Event {
 		}
 	case KindAttempt:
 		e.Attempt = &Attempt{
-			Index: rapid.IntMin(0).Draw(t, "index"), Candidate: id.Draw(t, "candidate"), Stage: text.Draw(t, "stage"), End: text.Draw(t, "end"),
+			Index: rapid.IntMin(0).Draw(t, "index"), Candidate: id.Draw(t, "candidate"), Stage: text.Draw(t, "stage"), End: text.Draw(t, "end"), Detail: payload("detail"),
 		}
 	default:
 		e.Note = &Note{Reason: text.Draw(t, "reason"), Evaluated: rapid.Int().Draw(t, "evaluated"), Detail: payload("detail")}
@@ -191,7 +191,7 @@ func TestEncodingOfNewerVersion(t *testing.T) {
 	e.Seq = 1
 	b := encodeEvent(&e, 1)
 	for _, kind := range []byte{b[1], 99} {
-		b[0], b[1] = notedVersion+1, kind
+		b[0], b[1] = formatVersion+1, kind
 		_, _, _, err := decodeEvent(1, seal(1, bytes.Clone(b[:len(b)-4])))
 		if !errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("kind %d in a newer version with a good checksum: %v", kind, err)
@@ -253,7 +253,7 @@ func TestDetailIsCompressed(t *testing.T) {
 func TestDetailWithForgedLength(t *testing.T) {
 	for _, n := range []uint64{maxDetail, maxDetail + 1, math.MaxUint64} {
 		for _, codec := range []byte{codecRaw, codecDeflate, 9} {
-			b := binary.AppendUvarint([]byte{encodingVersion, codec}, n)
+			b := binary.AppendUvarint([]byte{formatVersion, codec}, n)
 			e := bare(told("one", 0, "aa", 1))
 			if err := decodeDetail(&e, seal(0, append(b, "some bytes"...))); !errors.Is(err, ErrCorrupt) {
 				t.Errorf("length %d, codec %d: %v", n, codec, err)
@@ -264,16 +264,16 @@ func TestDetailWithForgedLength(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream := zeros[len(binary.AppendUvarint([]byte{encodingVersion, codecDeflate}, 64<<20)):]
+	stream := zeros[len(binary.AppendUvarint([]byte{formatVersion, codecDeflate}, 64<<20)):]
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for _, n := range []uint64{3, maxDetail} {
-		b := append(binary.AppendUvarint([]byte{encodingVersion, codecDeflate}, n), stream[:1000]...)
+		b := append(binary.AppendUvarint([]byte{formatVersion, codecDeflate}, n), stream[:1000]...)
 		if _, err := inflateDetail(0, seal(0, b)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("a stream of another length than %d: %v", n, err)
 		}
 	}
-	b := append(binary.AppendUvarint([]byte{encodingVersion, codecDeflate}, 3), stream...)
+	b := append(binary.AppendUvarint([]byte{formatVersion, codecDeflate}, 3), stream...)
 	if _, err := inflateDetail(0, seal(0, b)); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a stream of another length than 3: %v", err)
 	}

@@ -20,8 +20,9 @@ var (
 	// kind of file, an empty one (when reading only), or a directory.
 	ErrNotStore = errors.New("not an evotune store")
 
-	// ErrVersion is returned when the store was written by a newer evotune.
-	ErrVersion = errors.New("written in a newer format than this evotune knows")
+	// ErrVersion is returned when the store was written in another version of the format. The message
+	// says whether it is an older one, and then what converts it.
+	ErrVersion = errors.New("written in another format")
 )
 
 // These errors can be returned at any time.
@@ -66,6 +67,15 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrCorrupt, fmt.Sprintf(format, args...))
 }
 
+// otherVersion says that what has another version of the format, and what to do.
+func otherVersion(what string, v uint64) error {
+	advice := "upgrade evotune"
+	if v < formatVersion {
+		advice = "convert it with `go run ./scripts/convertstore OLD NEW` in evotune's sources"
+	}
+	return fmt.Errorf("%w: %s has format %d and this evotune reads %d: %s", ErrVersion, what, v, formatVersion, advice)
+}
+
 // wrap adds to an error the store's name and what to do, once.
 func (s *Store) wrap(err error) error { return wrapPath(s.path, err) }
 
@@ -85,8 +95,6 @@ func wrapPath(path string, err error) error {
 		err = ErrClosed
 	case errors.Is(err, ErrCorrupt):
 		hint = ": run `tune check`"
-	case errors.Is(err, ErrVersion):
-		hint = ": upgrade evotune"
 	case errors.Is(err, ErrFailed):
 		hint = ": open the store again"
 	}

@@ -26,7 +26,7 @@ var (
 	bucketKeys       = []byte("keys")       // first 8 bytes of SHA-256 of the content key, seq of the result -> nothing
 	bucketChildren   = []byte("children")   // first asked seq of the parent, asked seq of the child -> nothing
 
-	// What a store has from its first archive on. This is truth, too (see archive.go).
+	// What a store has of its archives. This is truth, too (see archive.go).
 	bucketArchived = []byte("archived") // seq of started -> name of the archive, newest event
 	bucketHeads    = []byte("heads")    // seq of started -> summary, and the events that it names
 	bucketSpans    = []byte("spans")    // seq of started -> seqs of all its events
@@ -36,16 +36,8 @@ var (
 	bucketsTruth = [][]byte{bucketMeta, bucketEvents, bucketDetails}
 	bucketsIndex = [][]byte{bucketCampaigns, bucketNames, bucketIDs, bucketCandidates, bucketRanking, bucketKeys, bucketChildren}
 	bucketsMoved = [][]byte{bucketArchived, bucketHeads, bucketSpans, bucketForeign, bucketRemoving}
+	bucketsAll   = slices.Concat(bucketsTruth, bucketsIndex, bucketsMoved)
 )
-
-// bucketsOf lists the buckets of a format.
-func bucketsOf(format uint64) [][]byte {
-	all := slices.Concat(bucketsTruth, bucketsIndex)
-	if format >= formatArchives {
-		all = append(all, bucketsMoved...)
-	}
-	return all
-}
 
 // correct is the one verdict that the store knows: it has a fitness.
 const correct = "correct"
@@ -91,7 +83,7 @@ func newCampaignRecord(e *Event) *campaignRecord {
 }
 
 func (r *campaignRecord) encode(no uint64) []byte {
-	b := []byte{encodingVersion}
+	b := []byte{formatVersion}
 	b = appendString(b, r.id)
 	b = appendString(b, r.kernel)
 	b = appendString(b, r.device)
@@ -300,9 +292,8 @@ func childKey(parent, child uint64) []byte {
 type indexer struct {
 	campaigns, names, ids, candidates, ranking, keys, children *bolt.Bucket
 
-	meta, events *bolt.Bucket
-
-	archived, foreign *bolt.Bucket // nil before the first archive
+	events            *bolt.Bucket
+	archived, foreign *bolt.Bucket
 	// elsewhere finds the first asked of a candidate that is not in this file; it may be nil.
 	elsewhere func(id string) (born uint64, ok bool, err error)
 
@@ -314,7 +305,7 @@ type indexer struct {
 
 func newIndexer(tx *bolt.Tx) *indexer {
 	x := &indexer{
-		meta: tx.Bucket(bucketMeta), events: tx.Bucket(bucketEvents),
+		events:    tx.Bucket(bucketEvents),
 		campaigns: tx.Bucket(bucketCampaigns), names: tx.Bucket(bucketNames), ids: tx.Bucket(bucketIDs), candidates: tx.Bucket(bucketCandidates),
 		ranking: tx.Bucket(bucketRanking), keys: tx.Bucket(bucketKeys), children: tx.Bucket(bucketChildren),
 		archived: tx.Bucket(bucketArchived), foreign: tx.Bucket(bucketForeign),
@@ -346,14 +337,12 @@ func (x *indexer) campaign(id string) (uint64, *campaignRecord, error) {
 	if r := x.open[no]; r != nil {
 		return no, r, nil
 	}
-	if x.archived != nil {
-		if v := x.archived.Get(b); v != nil {
-			m, err := decodeMoved(no, v)
-			if err == nil {
-				err = fmt.Errorf("%w: campaign %s is in the archive %s and takes no more events", ErrInvalid, id, m.name)
-			}
-			return 0, nil, err
+	if v := x.archived.Get(b); v != nil {
+		m, err := decodeMoved(no, v)
+		if err == nil {
+			err = fmt.Errorf("%w: campaign %s is in the archive %s and takes no more events", ErrInvalid, id, m.name)
 		}
+		return 0, nil, err
 	}
 	r, err := decodeCampaign(no, x.campaigns.Get(b))
 	if err != nil {
@@ -364,12 +353,9 @@ func (x *indexer) campaign(id string) (uint64, *campaignRecord, error) {
 }
 
 // apply checks an event against all before it and indexes it. It returns the
-// number of its campaign. A refused event leaves the indexes unchanged, except for the
-// format: a repair keeps such events.
+// number of its campaign. A refused event leaves the indexes unchanged: a repair keeps
+// such events.
 func (x *indexer) apply(e *Event) (campaign uint64, err error) {
-	if err := x.raiseFormat(e); err != nil {
-		return 0, err
-	}
 	if e.Kind == KindStarted {
 		if x.names.Get([]byte(e.Campaign)) != nil {
 			return 0, fmt.Errorf("%w: campaign %q was started before", ErrInvalid, e.Campaign)
@@ -425,8 +411,8 @@ func (x *indexer) parents(a *Asked) ([]uint64, error) {
 // parent finds the first asked of a candidate, here or in another file of the store.
 func (x *indexer) parent(id string) (born uint64, here, ok bool, err error) {
 	c, ok, err := x.candidate(id)
-	if err != nil || x.foreign == nil {
-		return c.born, true, ok, err
+	if err != nil {
+		return 0, false, false, err
 	}
 	if ok { // events that are being removed are in the archive
 		return c.born, x.archived.Get(seqKey(c.campaign)) == nil, true, nil
@@ -555,30 +541,6 @@ func (x *indexer) attempt(e *Event, no uint64) error {
 		err = fmt.Errorf("%w: candidate %s is proposal %d, not %d", ErrInvalid, a.Candidate, c.index, a.Index)
 	}
 	return err
-}
-
-// raiseFormat raises the store's format to the one that an event needs.
-func (x *indexer) raiseFormat(e *Event) error {
-	return raiseFormat(x.meta, uint64(versionOf(e)))
-}
-
-// raiseFormat raises a store to at least a format, and creates its buckets.
-func raiseFormat(meta *bolt.Bucket, needs uint64) error {
-	if needs == formatPlain || formatOf(meta) >= needs {
-		return nil
-	}
-	for _, name := range bucketsOf(needs) {
-		if _, err := meta.Tx().CreateBucketIfNotExists(name); err != nil {
-			return err
-		}
-	}
-	return meta.Put(keyFormat, binary.AppendUvarint(nil, needs))
-}
-
-// formatOf is the format that a store records, 0 for none.
-func formatOf(meta *bolt.Bucket) uint64 {
-	v, _ := binary.Uvarint(meta.Get(keyFormat))
-	return v
 }
 
 // disagree is the error of an index that does not match the log.

@@ -55,9 +55,9 @@ func TestMode(t *testing.T) {
 	}
 }
 
-// TestModeOfOld: a store that others can read since an older version made it is its user's alone
+// TestModeOfCopy: a store that others can read, as a plain copy is, is its user's alone
 // once it is opened to write. One that a user shares with a group stays so, and reading changes nothing.
-func TestModeOfOld(t *testing.T) {
+func TestModeOfCopy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	for _, c := range []struct {
 		mode, want fs.FileMode

@@ -373,10 +373,8 @@ func (m *machine) Archive(t *rapid.T) {
 // removing says whether events of archived campaigns are left.
 func (m *machine) removing(t *rapid.T) (some bool) {
 	if err := m.store.view(func(tx *bolt.Tx) error {
-		if b := tx.Bucket(bucketRemoving); b != nil {
-			k, _ := b.Cursor().First()
-			some = k != nil
-		}
+		k, _ := tx.Bucket(bucketRemoving).Cursor().First()
+		some = k != nil
 		return nil
 	}); err != nil {
 		t.Fatal(err)

@@ -76,7 +76,7 @@ func parseMeta(page []byte) (m boltMeta, magic bool, err error) {
 	case h.Sum64() != native.Uint64(b[56:]):
 		return m, true, corrupt("checksum of the meta page")
 	case native.Uint32(b[4:]) != boltVersion:
-		return m, true, fmt.Errorf("%w: bbolt file version %d, %d is known", ErrVersion, native.Uint32(b[4:]), boltVersion)
+		return m, true, fmt.Errorf("%w: bbolt file version %d, %d is known: upgrade evotune", ErrVersion, native.Uint32(b[4:]), boltVersion)
 	case m.pageSize < minPageSize || m.pageSize > maxPageSize || m.pageSize&(m.pageSize-1) != 0:
 		return m, true, corrupt("page size %d", m.pageSize)
 	}

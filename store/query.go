@@ -87,7 +87,7 @@ type reader struct {
 	tx                                                                          *bolt.Tx
 	events, details, campaigns, names, ids, candidates, ranking, keys, children *bolt.Bucket
 
-	archived, heads *bolt.Bucket // nil before the first archive
+	archived, heads *bolt.Bucket
 
 	records map[uint64]*campaignRecord
 	finals  map[uint64]*Finals // with their Detail

@@ -17,17 +17,10 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// formatVersion is the version of the whole file: which buckets there are and what their keys mean.
-// Records have their own version. Version 2 adds measured events to version 1, version 3 attempts,
-// version 4 campaigns that were moved to archives, version 5 attempts on other hosts, and version 6
-// finals that say what is doubtful about their winner. A store
-// gets a version with the first of these, and an evotune that does not know them refuses it.
-// Nothing else changes a format, so no older store has to be rewritten to be read or written.
-const (
-	formatVersion  = 6
-	formatPlain    = 1
-	formatArchives = 4
-)
+// formatVersion is the version of the file, and of each of its records: which buckets there are, what
+// their keys mean, and which fields records have. A file of another version is refused. Stores that were
+// written before the first release have versions up to 6, which scripts/convertstore reads.
+const formatVersion = 7
 
 // The keys of the meta bucket.
 var (
@@ -162,7 +155,7 @@ func openLocked(path string, o Options) (*os.File, error) {
 		if err == nil {
 			var now fs.FileInfo
 			if now, err = os.Stat(path); err == nil && os.SameFile(mine, now) {
-				// Older versions made it as the umask said. Where another user owns it, it stays.
+				// A copy may have been made as the umask said. Where another user owns it, it stays.
 				if !o.ReadOnly && mine.Mode().Perm()&0o007 != 0 {
 					_ = f.Chmod(0o600)
 				}
@@ -290,7 +283,7 @@ func (s *Store) openBolt() error {
 		case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum):
 			return corrupt("%v", err)
 		case errors.Is(err, berrors.ErrVersionMismatch):
-			return fmt.Errorf("%w: %w", ErrVersion, err)
+			return fmt.Errorf("%w: %w: upgrade evotune", ErrVersion, err)
 		}
 		return cmp.Or(spaceError(err), err)
 	})
@@ -338,7 +331,7 @@ func (s *Store) openBuckets() error {
 		if err := checkFormat(meta.Get(keyFormat)); err != nil {
 			return err
 		}
-		for _, name := range bucketsOf(formatOf(meta)) {
+		for _, name := range bucketsAll {
 			if tx.Bucket(name) == nil {
 				return corrupt("bucket %q is missing", name)
 			}
@@ -363,19 +356,19 @@ func checkFormat(b []byte) error {
 	switch v, n := binary.Uvarint(b); {
 	case n <= 0 || v == 0:
 		return corrupt("the format is not noted")
-	case v > formatVersion:
-		return fmt.Errorf("%w: it has format %d, this evotune knows those up to %d", ErrVersion, v, formatVersion)
+	case v != formatVersion:
+		return otherVersion("it", v)
 	}
 	return nil
 }
 
 func createBuckets(tx *bolt.Tx) error {
-	for _, name := range bucketsOf(formatPlain) {
+	for _, name := range bucketsAll {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return err
 		}
 	}
-	return tx.Bucket(bucketMeta).Put(keyFormat, binary.AppendUvarint(nil, formatPlain))
+	return tx.Bucket(bucketMeta).Put(keyFormat, binary.AppendUvarint(nil, formatVersion))
 }
 
 // Path returns the path that the store was opened with.

@@ -456,19 +456,7 @@ func TestByKey(t *testing.T) {
 	}
 }
 
-func storedFormat(t *testing.T, s *Store) (v uint64) {
-	t.Helper()
-	if err := s.view(func(tx *bolt.Tx) error {
-		v = formatOf(tx.Bucket(bucketMeta))
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-// TestAttempt: attempts are in the log and in no query, and make the store one that
-// an older evotune refuses to open, whatever comes after them.
+// TestAttempt: attempts are in the log and in no query. One on another host says more.
 func TestAttempt(t *testing.T) {
 	s := mustCreate(t)
 	smallStore(t, s)
@@ -476,94 +464,45 @@ func TestAttempt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, s, attempt("one", 3, "dddd0001", ""), attempt("one", 3, "dddd0001", "evotune ended"))
-	if got := storedFormat(t, s); got != attemptVersion {
-		t.Errorf("format %d with attempts", got)
-	}
+	mustAppend(t, s, attempt("one", 3, "dddd0001", ""), attempt("one", 3, "dddd0001", "evotune ended"), elsewhere("one", 3, "dddd0001"))
 	after, err := s.Candidate("dddd0001")
 	if diff := cmp.Diff(before, after); err != nil || diff != "" {
 		t.Errorf("attempts changed the candidate (-before +after):\n%s%v", diff, err)
 	}
-	var got []Attempt
-	for e, err := range s.Events("one", 18) {
-		if err != nil || e.Attempt == nil {
-			t.Fatal(e, err)
+	look := func(s *Store) {
+		t.Helper()
+		var got []Attempt
+		for e, err := range s.Events("one", 18, WithoutDetail()) {
+			if err != nil || e.Attempt == nil {
+				t.Fatal(e, err)
+			}
+			got = append(got, *e.Attempt)
 		}
-		got = append(got, *e.Attempt)
+		want := []Attempt{{3, "dddd0001", "parity", "", nil}, {3, "dddd0001", "parity", "evotune ended", nil}, *elsewhere("one", 3, "dddd0001").Attempt}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("attempts (-want +got):\n%s", diff)
+		}
 	}
-	want := []Attempt{{3, "dddd0001", "parity", "", nil}, {3, "dddd0001", "parity", "evotune ended", nil}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("attempts (-want +got):\n%s", diff)
-	}
-	mustAppend(t, s, measured("one", 3, "dddd0001", 0.5))
-	if got := storedFormat(t, s); got != attemptVersion {
-		t.Errorf("a measured event lowered the format to %d", got)
-	}
-	defer testElsewhere(t)
+	look(s)
 	path := s.Path()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	mustBeSound(t, path)
-	edit(t, path, func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, []byte{measuredVersion}) })
-	rep, err := Check(path, Options{})
-	if err != nil || rep.Wrong != 2 || rep.Lost != 0 || !strings.Contains(rep.Err().Error(), "format of the store is 2, should be 3") {
-		t.Errorf("check with another format: %v %+v", err, rep)
-	}
 	if _, err := Repair(path, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	mustBeSound(t, path)
-	if s, err = Open(path, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if got := storedFormat(t, s); got != attemptVersion {
-		t.Errorf("format %d after a repair", got)
-	}
+	look(mustOpen(t, path, Options{ReadOnly: true}))
 }
 
-// testElsewhere: an attempt on another host says more, which older versions do not know.
-func testElsewhere(t *testing.T) {
-	s := mustCreate(t)
-	smallStore(t, s)
-	mustAppend(t, s, elsewhere("one", 3, "dddd0001"))
-	if got := storedFormat(t, s); got != hostVersion {
-		t.Errorf("format %d with an attempt on another host", got)
-	}
-	for e, err := range s.Events("one", 18, WithoutDetail()) {
-		if err != nil || e.Attempt == nil || e.Attempt.End != "lost" || string(e.Attempt.Detail) != `{"host":"gpu7"}` {
-			t.Errorf("%+v, %v", e.Attempt, err)
-		}
-	}
-	path := s.Path()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	mustBeSound(t, path)
-	edit(t, path, func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, []byte{attemptVersion}) })
-	if _, err := Repair(path, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if rep := mustBeSound(t, path); rep.Format != hostVersion {
-		t.Errorf("format %d after a repair", rep.Format)
-	}
-}
-
-// TestMeasured: a second measurement takes the place of the result in every query,
-// and makes the store one that an older evotune refuses to open.
+// TestMeasured: a second measurement takes the place of the result in every query.
 func TestMeasured(t *testing.T) {
 	s := mustCreate(t)
 	smallStore(t, s)
-	if got := storedFormat(t, s); got != formatPlain {
-		t.Errorf("format %d without measured events", got)
-	}
 	again := measured("one", 3, "dddd0001", 0.5)
 	again.Measured.Key = "another key"
 	mustAppend(t, s, again)
-	if got := storedFormat(t, s); got != measuredVersion {
-		t.Errorf("format %d with measured events", got)
-	}
 	look := func(t *testing.T, s *Store) {
 		t.Helper()
 		c, err := s.Candidate("dddd0001")
@@ -594,9 +533,8 @@ func TestMeasured(t *testing.T) {
 		"record": func(tx *bolt.Tx) error {
 			return editCandidate(tx, 7, func(r *candidateRecord) { r.measured, r.correct = 0, false })
 		},
-		"rank":   func(tx *bolt.Tx) error { return tx.Bucket(bucketRanking).Delete(rankingKey(1, 0.5, 18)) },
-		"key":    func(tx *bolt.Tx) error { return tx.Bucket(bucketKeys).Put(contentKey("key of dddd0001", 9), nil) },
-		"format": func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyFormat, []byte{formatPlain}) },
+		"rank": func(tx *bolt.Tx) error { return tx.Bucket(bucketRanking).Delete(rankingKey(1, 0.5, 18)) },
+		"key":  func(tx *bolt.Tx) error { return tx.Bucket(bucketKeys).Put(contentKey("key of dddd0001", 9), nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			edit(t, path, damage)

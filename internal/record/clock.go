@@ -17,7 +17,7 @@ type Phases struct {
 }
 
 // A Clock reads a campaign's wall time from its events, without that between a stop and
-// the resumption after it. Logs of versions that did not note the time of preparation are
+// the resumption after it. A log that does not note the time of preparation is
 // read as if there had been none. The zero Clock is that of a campaign that has not
 // started.
 type Clock struct {

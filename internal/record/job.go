@@ -26,7 +26,7 @@ type Job struct {
 	Sweep           bool             `json:"sweep,omitempty"`
 	WarmStart       int              `json:"warm_start,omitempty"`
 
-	// Sanitize is which candidates are sanitized; empty, as in older logs, means SanitizeAll.
+	// Sanitize is which candidates are sanitized; empty means SanitizeAll.
 	Sanitize Sanitize `json:"sanitize,omitempty"`
 	// Strict refuses a problem that proves nothing, as in [evaluator.Plan.Strict].
 	Strict bool `json:"strict,omitempty"`
@@ -46,7 +46,8 @@ type Job struct {
 	// Family is what the campaign is a part of; nil for one of its own.
 	Family *Family `json:"family,omitempty"`
 	// Arch is the processor architecture (GOARCH) that the search runs on: paths are computed in
-	// floating point, which others may round otherwise. Empty in logs of versions that did not note it.
+	// floating point, which others may round otherwise. Empty where a store from before the first release was
+	// converted, which did not say it.
 	Arch string `json:"arch,omitempty"`
 }
 

@@ -1,5 +1,4 @@
-// Package record writes what campaigns put into the log, and reads it back in all forms
-// that stores hold.
+// Package record writes what campaigns put into the log, and reads it back.
 //
 // To the store the payloads of events are opaque. They are JSON: a [Job] and an
 // [evaluator.Description] in the event that starts a campaign, an [evaluator.Result] in
@@ -23,13 +22,9 @@ func read[T any](payload json.RawMessage, format string, args ...any) (T, error)
 	var out T
 	if err := json.Unmarshal(payload, &out); err != nil {
 		var none T
-		return none, unreadable(err, format, args...)
+		return none, fmt.Errorf("%s cannot be read: %w: run `tune check`", fmt.Sprintf(format, args...), err)
 	}
 	return out, nil
-}
-
-func unreadable(err error, format string, args ...any) error {
-	return fmt.Errorf("%s cannot be read: %w: run `tune check`", fmt.Sprintf(format, args...), err)
 }
 
 // write encodes a payload.
@@ -74,11 +69,7 @@ func readStarted(campaign string, s *store.Started) (startedJob, error) {
 	if len(s.Config) == 0 {
 		return startedJob{}, nil
 	}
-	config, err := upgrade(s.Config)
-	if err != nil {
-		return startedJob{}, unreadable(err, "campaign %s: its configuration", campaign)
-	}
-	return read[startedJob](config, "campaign %s: its configuration", campaign)
+	return read[startedJob](s.Config, "campaign %s: its configuration", campaign)
 }
 
 // ReadDescription reads where and with what a campaign made its results; the zero one

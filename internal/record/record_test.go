@@ -115,7 +115,6 @@ func TestGenomeOfFinalist(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	bad := json.RawMessage(`{"`)
 	_, job := ReadJob("k-1", &store.Started{Config: bad})
-	_, extra := ReadJob("k-1", &store.Started{Config: json.RawMessage(`{"extra":{"limits":"{"}}`)})
 	_, description := ReadDescription("k-1", &store.Started{Description: bad})
 	_, result := ReadResult(&store.Told{Candidate: "cand", Detail: bad})
 	_, none := ReadResult(&store.Told{Candidate: "cand"})
@@ -129,7 +128,6 @@ func TestUnreadable(t *testing.T) {
 	_, few := ReadFinals("k-1", &store.Finals{Finalists: []string{"a"}, Detail: json.RawMessage(`{"entries":[]}`)})
 	for want, err := range map[string]error{
 		"campaign k-1: its configuration cannot be read: ":                    job,
-		"campaign k-1: its configuration cannot be read: limits":              extra,
 		"campaign k-1: its description cannot be read: ":                      description,
 		"candidate cand: its evidence cannot be read: unexpected":             none,
 		"candidate cand: its evidence cannot be read: ":                       result,

@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,20 +17,16 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/internal/longtest"
-	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/report"
-	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/store"
 )
 
-// oldStore opens a copy of testdata/old, which revision 185b99f wrote: a search and a
+// recordedStore opens a copy of the store in testdata/recorded: a search and a
 // sweep of the kernel "mine", and a campaign on a recorded table. Their folders are
 // gone.
-func oldStore(t *testing.T) (*store.Store, *Machine) {
+func recordedStore(t *testing.T) (*store.Store, *Machine) {
 	t.Helper()
-	f, err := os.Open("testdata/old/old.db.gz")
+	f, err := os.Open("testdata/recorded/evotune.db.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +39,7 @@ func oldStore(t *testing.T) (*store.Store, *Machine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "old.db")
+	path := filepath.Join(t.TempDir(), "evotune.db")
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +52,7 @@ func oldStore(t *testing.T) (*store.Store, *Machine) {
 			t.Error(err)
 		}
 	})
-	return s, &Machine{Definitions: []string{"testdata/old/mine"}}
+	return s, &Machine{Definitions: []string{"testdata/recorded/mine"}}
 }
 
 // kernelOf finds the campaign of a kernel, a sweep or not.
@@ -85,9 +78,9 @@ func kernelOf(t *testing.T, s *store.Store, kernel string, sweep bool) (store.Ca
 	return store.Campaign{}, Job{}
 }
 
-// What campaigns recorded in a map of strings are fields of a job.
-func TestOldJobs(t *testing.T) {
-	s, _ := oldStore(t)
+// TestRecordedJobs: what a campaign needs to go on is in its log.
+func TestRecordedJobs(t *testing.T) {
+	s, _ := recordedStore(t)
 	c, job := kernelOf(t, s, "mine", false)
 	if job.ID != c.ID || job.Backend != CPU || len(job.Hash) != 64 || job.Limits["device_cores"] < 1 || len(job.Definitions) != 1 ||
 		!filepath.IsAbs(job.Definitions[0]) || job.Window != DefaultWindow || job.Finalists != 2 || job.Budget.Evaluations != 4 || job.Table != "" {
@@ -101,25 +94,20 @@ func TestOldJobs(t *testing.T) {
 	}
 }
 
-// A store of an older version answers what a new one does.
-func TestOldStore(t *testing.T) {
-	s, m := oldStore(t)
-	askOldStore(t, s, m)
-}
-
-// So it does when all of it is in archives.
+// TestArchivedStore: a store answers the same when all of it is in archives.
 func TestArchivedStore(t *testing.T) {
-	s, m := oldStore(t)
-	old, err := s.Archivable(time.Now())
-	if err != nil || len(old) != 3 {
-		t.Fatalf("%d campaigns can be archived, %v", len(old), err)
+	s, m := recordedStore(t)
+	askStore(t, s, m)
+	all, err := s.Archivable(time.Now())
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%d campaigns can be archived, %v", len(all), err)
 	}
-	for _, c := range old {
+	for _, c := range all {
 		if _, err := s.Archive(t.Context(), c.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	askOldStore(t, s, m)
+	askStore(t, s, m)
 	_, job := kernelOf(t, s, "mine", false)
 	if _, err := m.Continue(s, job.ID, Budget{Evaluations: 6}); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "takes no more evaluations") {
 		t.Errorf("a campaign in an archive: %v", err)
@@ -130,7 +118,7 @@ func TestArchivedStore(t *testing.T) {
 	}
 }
 
-func askOldStore(t *testing.T, s *store.Store, m *Machine) {
+func askStore(t *testing.T, s *store.Store, m *Machine) {
 	t.Helper()
 	_, job := kernelOf(t, s, "mine", false)
 	answers, err := m.Best(t.Context(), s, Question{Kernel: "mine", Shapes: job.Shapes, Proven: true})
@@ -169,7 +157,7 @@ func askOldStore(t *testing.T, s *store.Store, m *Machine) {
 
 // A result that names a proposal which the log does not have is an error of the log.
 func TestForgedResult(t *testing.T) {
-	s, m := oldStore(t)
+	s, m := recordedStore(t)
 	sweep, _ := kernelOf(t, s, "mine", true)
 	target, _, err := m.ContinueSweep(s, sweep.ID, 0)
 	if err != nil {
@@ -220,130 +208,12 @@ func TestForgedResult(t *testing.T) {
 	}
 }
 
-// TestOldResume goes on with a campaign of an older version on a table, which is here
-// now. Its search was another: this one goes on with what is known, and proposes nothing again.
-func TestOldResume(t *testing.T) {
-	old, m := oldStore(t)
-	const table = "internal/tables/testdata/synthetic.json"
-	_, job := kernelOf(t, old, "synthetic-1000", false)
-	s, err := store.Open(filepath.Join(t.TempDir(), "moved.db"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	here, err := json.Marshal(absolute(table))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for e, err := range old.Events(job.ID, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.Started != nil {
-			config := string(e.Started.Config)
-			if !strings.Contains(config, `"extra":{`) {
-				t.Fatalf("not of an older version: %s", config)
-			}
-			e.Started.Config = json.RawMessage(strings.Replace(config, `"`+job.Table+`"`, string(here), 1))
-		}
-		if _, err := s.Append(e); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := m.Continue(s, job.ID, Budget{}); !errors.As(err, new(*FinishedError)) {
-		t.Errorf("a finished campaign without a larger budget: %v", err)
-	}
-	if sum, err := m.Resume(t.Context(), s, "", Budget{Evaluations: 30}, Options{}); err != nil || !sum.Complete || sum.Evaluated != 30 || sum.Campaign != job.ID {
-		t.Fatalf("resumed: %+v, %v", sum, err)
-	}
-	before, all := asked(t, old, job.ID), asked(t, s, job.ID)
-	if n := len(before); len(all) != 30 || !slices.Equal(all[:n], before) {
-		t.Errorf("%d proposals, which do not begin with the %d before", len(all), n)
-	}
-	if slices.Sort(all); len(slices.Compact(all)) != 30 {
-		t.Error("a genome is proposed twice")
-	}
-	c, err := s.Campaign(job.ID)
-	if err != nil || c.Started.SearchVersion == search.Version("evolution") {
-		t.Errorf("of this version, or %v", err)
-	}
-	fresh, err := m.Run(t.Context(), s, Job{Table: table, Seed: job.Seed, Budget: Budget{Evaluations: 30}}, Options{Workers: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c, err = s.Campaign(fresh.Campaign); err != nil {
-		t.Fatal(err)
-	}
-	again, err := RecordedJob(c)
-	if err != nil || again.Table != absolute(table) || again.Backend != Replay || again.Hash != job.Hash || strings.Contains(string(c.Started.Config), "extra") {
-		t.Errorf("recorded as %s (%v)", c.Started.Config, err)
-	}
-}
-
-// asked are the genomes of a campaign, in order.
-func asked(t *testing.T, s *store.Store, campaign string) (out []string) {
-	t.Helper()
-	for e, err := range s.Events(campaign, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if e.Asked != nil {
-			out = append(out, e.Asked.Genome)
-		}
-	}
-	return out
-}
-
-// TestOldRecord: a candidate of an older version can be verified.
-func TestOldRecord(t *testing.T) {
-	rec, _ := oldRecord(t)
-	if rec.Result.Verdict != evaluator.Correct || rec.Finals == nil {
-		t.Errorf("%+v", rec)
-	}
-}
-
-func oldRecord(t *testing.T) (Record, *Machine) {
-	t.Helper()
-	s, m := oldStore(t)
-	answers, err := m.Best(t.Context(), s, Question{Kernel: "mine"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := NewRecord(s, answers[0].ID, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rec, m
-}
-
-// TestOldVerifyLong measures a candidate of an older version again.
-func TestOldVerifyLong(t *testing.T) {
-	longtest.Long(t, "it measures")
-	if _, err := exec.LookPath("gcc"); err != nil || runtime.GOOS != "linux" {
-		t.Skip("no C compiler on Linux: kernels cannot be run")
-	}
-	rec, m := oldRecord(t)
-	v, err := m.Verify(t.Context(), rec, VerifyOptions{Tolerance: 0.05})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v.Stored.Verdict != evaluator.Correct || v.Measured != record.FromFinals || !v.SameSource {
-		t.Errorf("stored %s, measured in the %s, the same source: %t", v.Stored.Verdict, v.Measured, v.SameSource)
-	}
-	if v.Disturbed != "" { // the time is this machine's
-		t.Skipf("the machine is too busy to measure: %s", v.Disturbed)
-	}
-	if v.Again.Verdict != evaluator.Correct {
-		t.Errorf("now %s: %s", v.Again.Verdict, v.Again.Reason)
-	}
-}
-
 // A campaign whose definition has changed says in one line what to do, and the same job begins anew with
 // its winners.
 func TestChangedDefinition(t *testing.T) {
-	s, _ := oldStore(t)
+	s, _ := recordedStore(t)
 	dir := filepath.Join(t.TempDir(), "mine")
-	if err := os.CopyFS(dir, os.DirFS("testdata/old/mine")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS("testdata/recorded/mine")); err != nil {
 		t.Fatal(err)
 	}
 	m := &Machine{Definitions: []string{dir}}

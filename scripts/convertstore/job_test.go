@@ -1,4 +1,4 @@
-package record
+package main
 
 import (
 	"encoding/json"

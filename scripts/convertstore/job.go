@@ -1,4 +1,4 @@
-package record
+package main
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 
 // upgrade gives a recorded job the form of today.
 //
-// Campaigns once recorded a map of strings, "extra", for what opens the same evaluator
-// again. It becomes the fields "backend", "definitions", "table",
+// Campaigns recorded a map of strings, "extra", for what opens the same evaluator
+// again, before it became the fields "backend", "definitions", "table",
 // "implementations", "limits", "hash" and "sweep". What has no such map is returned as
 // it is.
 func upgrade(config json.RawMessage) (json.RawMessage, error) {
