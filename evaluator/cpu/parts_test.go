@@ -132,22 +132,15 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// Turns that were taken together are more than there can have been launches.
+// Turns that were taken together come faster than launches ever do: than the fastest reading of all, not of those so far.
 func TestHurried(t *testing.T) {
 	for _, c := range []struct {
-		taken, step int
-		passed      time.Duration
-		want        bool
+		rushed, fastest float64
+		want            bool
 	}{
-		{1, 1, 0, false},
-		{500, 1, time.Millisecond, false},
-		{999, 1, time.Millisecond, false},
-		{1000, 1, 400 * time.Microsecond, true},
-		{7, 7, 0, false},
-		{40, 7, 20 * time.Microsecond, false},
-		{40, 7, 10 * time.Microsecond, true},
+		{0, 1000, false}, {1000, 1000, false}, {501, 1000, false}, {499, 1000, true}, {499, 900, false}, {499, 0, false},
 	} {
-		if got := hurried(c.taken, c.step, 1000, c.passed); got != c.want {
+		if got := (&contender{rushed: c.rushed, fastest: c.fastest}).hurried(); got != c.want {
 			t.Errorf("%+v: %t", c, got)
 		}
 	}

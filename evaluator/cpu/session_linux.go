@@ -408,6 +408,9 @@ func (s *session) sample(ctx context.Context, r evaluator.SampleRequest) (out ev
 	return out, nil
 }
 
+// interruptions is how often a batch is interrupted at the end of a measurement, at most: until one was stopped in time.
+const interruptions = 6
+
 // lookLast ends what an entry does at a shape.
 func (s *session) lookLast(e *entry, left *evaluator.Observation) error {
 	several := len(s.entries) > 1
@@ -416,7 +419,12 @@ func (s *session) lookLast(e *entry, left *evaluator.Observation) error {
 			return s.blame(e, err)
 		}
 	}
-	interrupt := func() error { return e.now.interrupt(s.base, left) }
+	interrupt := func() (err error) {
+		for try, inTime := 0, false; try < interruptions && !inTime && err == nil; try++ {
+			inTime, err = e.now.interrupt(s.base, left)
+		}
+		return err
+	}
 	edges := func() error { return e.now.onEdges(s.base, left, e.now.due) }
 	checks := []func() error{interrupt, edges}
 	if e.now.rng.IntN(2) == 0 {
@@ -428,6 +436,9 @@ func (s *session) lookLast(e *entry, left *evaluator.Observation) error {
 		}
 	}
 	e.now.due = nil
+	if left.Guard == "" && e.now.hurried() {
+		left.Guard = "turns were taken faster than it launches"
+	}
 	if !several {
 		e.now.lookAround(left)
 	}

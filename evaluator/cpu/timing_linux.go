@@ -259,6 +259,7 @@ type contender struct {
 	ran     int      // launches in batches so far
 	tried   float64  // the shortest launch of the calibration, in nanoseconds
 	fastest float64  // by a launch of a reading that counts, in nanoseconds
+	rushed  float64  // the shortest time between two turns of an interrupted batch, in nanoseconds; 0 before the first
 	rng     *rand.Rand
 }
 
@@ -432,34 +433,39 @@ func (c *contender) answer(sets []uint32) error {
 }
 
 // interrupt stops a batch at a moment that nobody can foresee, and gives the launches that have yet to
-// begin other contents: whoever has worked ahead has answers to those of before. Nothing of this is timed.
-func (c *contender) interrupt(base *contender, left *evaluator.Observation) error {
+// begin other contents: whoever has worked ahead has answers to those of before. Nothing of this is timed. It says whether
+// the batch was stopped before half of its usual time: late, as on a busy machine, there is less to see.
+func (c *contender) interrupt(base *contender, left *evaluator.Observation) (inTime bool, err error) {
 	if c.batch < 2 {
-		return nil
+		return true, nil
 	}
-	_, err := c.t.beside(c, base, func(mine []uint32) error { return c.stopped(base, left, mine) })
-	return err
+	_, err = c.t.beside(c, base, func(mine []uint32) (err error) {
+		inTime, err = c.stopped(base, left, mine)
+		return err
+	})
+	return inTime, err
 }
 
-func (c *contender) stopped(base *contender, left *evaluator.Observation, sets []uint32) error {
+func (c *contender) stopped(base *contender, left *evaluator.Observation, sets []uint32) (inTime bool, err error) {
 	n := len(sets)
 	c.t.prime(c.a, c.d, sets)
 	c.last, c.looked = sets, nil
 	step := c.step()
 	if err := c.p.send(command{kind: commandRun, launches: c.place.turnsOf(sets), step: step, junk: -1}); err != nil {
-		return err
+		return false, err
 	}
 	c.await(sets[c.rng.IntN(n-1)], time.Duration(2*float64(n)*(cmp.Or(c.fastest, c.tried)+c.place.turnCost())))
 	if err := c.p.freeze(); err != nil {
-		return err
+		return false, err
 	}
 	passed := time.Since(c.p.sent)
+	inTime = 2*float64(passed) < cmp.Or(c.fastest, c.tried)*float64(n)
 	taken, err := c.p.taken(n)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if left.Guard == "" && hurried(taken, step, cmp.Or(c.fastest, c.tried), passed) {
-		left.Guard = turnsTaken
+	if taken > step {
+		c.rushed = min(cmp.Or(c.rushed, math.Inf(1)), float64(passed)/float64(taken-step))
 	}
 	waiting, ahead := c.t.waiting(c.a, c.d, sets, taken, step)
 	if left.Guard == "" {
@@ -478,17 +484,17 @@ func (c *contender) stopped(base *contender, left *evaluator.Observation, sets [
 	c.t.load(c.a, c.d, waiting)
 	c.t.prime(c.a, c.d, waiting)
 	if err := c.p.thaw(); err != nil {
-		return err
+		return false, err
 	}
 	ans, err := c.p.receive(answerDone, c.limit)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := c.p.freeze(); err != nil {
-		return err
+		return false, err
 	}
 	if int(ans.Launches) != len(sets) {
-		return c.p.fail(false, otherLaunches)
+		return false, c.p.fail(false, otherLaunches)
 	}
 	if n := c.t.changed(c.a, c.d, begun); n > 1 && left.Guard == "" {
 		left.Guard = fmt.Sprintf("the outputs of %d launches were written at once", n)
@@ -496,16 +502,15 @@ func (c *contender) stopped(base *contender, left *evaluator.Observation, sets [
 	if len(waiting) > 0 {
 		c.last = waiting
 	}
-	return c.look(base, left, false)
+	return inTime, c.look(base, left, false)
 }
 
 const turnsTaken = "the turns of launches that had not begun were taken"
 
-// hurried says that a process has taken more turns than it can have had launches, in steps: twice as many as fit into the
-// time that passed, if each takes so many nanoseconds. Where outputs do not tell what has begun, this does.
-func hurried(taken, step int, each float64, passed time.Duration) bool {
-	return float64(taken-step)*each > 2*float64(passed)
-}
+// hurried says, at the end of a measurement, that a process once took turns twice as fast as it has ever been seen to
+// launch: they were taken together. Where outputs do not tell what has begun, this does. At the time of an
+// interruption it cannot be said: all readings before may have been slow ones.
+func (c *contender) hurried() bool { return c.rushed > 0 && 2*c.rushed < c.fastest }
 
 // await returns when a launch has written to the first output of a set, or has not for so long.
 func (c *contender) await(set uint32, limit time.Duration) {
@@ -741,7 +746,7 @@ func (t *timingState) sides(c, base *contender) (own, theirs int) {
 func (t *timingState) pair(c, base *contender, left *evaluator.Observation) (r, b evaluator.Reading, err error) {
 	for next := c.draw(); next != timed && err == nil; next = c.draw() {
 		if next == interrupted {
-			err = c.interrupt(base, left)
+			_, err = c.interrupt(base, left)
 		} else {
 			err = c.onEdges(base, left, c.nextEdge())
 		}

@@ -668,7 +668,7 @@ func (h *lab) geometries(c *candidate, baseline bool) string {
 		if err != nil {
 			return err.Error()
 		}
-		if most := h.gpus[0].device.MemoryBytes; geo.WorkspaceBytes > most {
+		if most := h.gpus[0].device.MemoryBytes; most > 0 && geo.WorkspaceBytes > most {
 			return fmt.Sprintf("shape %s: a workspace of %d bytes, and the GPU has %d bytes of memory: use a smaller one", d.shape.Name, geo.WorkspaceBytes, most)
 		}
 		c.geometry[d] = geometry(geo, c.src.Entry)
