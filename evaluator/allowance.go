@@ -85,9 +85,9 @@ func (a *Allowance) extend(d time.Duration) {
 	}
 }
 
-// again begins an attempt anew, in which launches may take longer, and forgets what was spent since some
+// again begins an attempt anew, in which launches may take longer by [patience], and forgets what was spent since some
 // moment.
-func (a *Allowance) again(spent, patience time.Duration) {
+func (a *Allowance) again(spent time.Duration) {
 	if a != nil {
 		a.mu.Lock()
 		a.spent, a.patience = spent, patience

@@ -352,7 +352,7 @@ func (j *judge) twice(ctx context.Context, allowed *Allowance, do func(patience 
 	case ctx.Err() != nil:
 		return err
 	case errors.As(err, &own) && own.Hang && j.lab.Conditions(ctx).Disturbed != "":
-		allowed.again(before, patience)
+		allowed.again(before)
 		defer allowed.calm()
 		return do(patience)
 	case !errors.As(err, &lost):

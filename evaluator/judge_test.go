@@ -557,7 +557,7 @@ func TestAllowanceLapses(t *testing.T) {
 	}
 	var none *Allowance
 	none.grant(1)
-	none.again(0, 4)
+	none.again(0)
 	if err := errors.Join(none.Spend(2), new(Allowance).Spend(2)); err != nil || none.Limit() != 0 {
 		t.Error(err)
 	}
@@ -576,7 +576,7 @@ func TestAllowanceOfPatience(t *testing.T) {
 	}
 	a.grant(5 * s)
 	limit(20 * s)
-	a.again(0, 4)
+	a.again(0)
 	limit(80 * s)
 	if err := a.Spend(60 * s); err != nil {
 		t.Error(err)
@@ -586,7 +586,7 @@ func TestAllowanceOfPatience(t *testing.T) {
 	limit(62 * s)
 	a.extend(1 * s)
 	limit(63 * s)
-	a.again(60*s, 4)
+	a.again(60 * s)
 	limit(80 * s) // 20 s four times
 	a.extend(3 * s)
 	limit(84 * s) // 60 s, and 6 s four times

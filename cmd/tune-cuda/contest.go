@@ -213,11 +213,3 @@ func saidOf(library, what string, r standing, proposed, passed int, cold bool, b
 	}
 	return fmt.Sprintf("%s: %s, %.4g us with a %s cache; %s takes %.4g us", text, best, r.ns/1e3, cache, first, r.first/1e3)
 }
-
-// mean is NaN of nothing.
-func mean(list []float64) (m float64) {
-	for _, x := range list {
-		m += x / float64(len(list))
-	}
-	return m
-}

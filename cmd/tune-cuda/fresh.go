@@ -52,6 +52,9 @@ const (
 	spanFilled // it gets random elements
 )
 
+// permutation is the harness's code of a distribution, behind those of the list: no single element has it.
+var permutation = len(distributions)
+
 // A span is as in the harness.
 type span struct {
 	at                  cu.DevicePtr
@@ -610,4 +613,12 @@ func rms(parts []verdict, elements int64) float64 {
 // rootMean is the root of a sum of squares over so many elements; 0 without any.
 func rootMean(squares float64, elements int64) float64 {
 	return math.Sqrt(squares / float64(max(elements, 1)))
+}
+
+// mean is NaN of nothing.
+func mean(list []float64) (m float64) {
+	for _, x := range list {
+		m += x / float64(len(list))
+	}
+	return m
 }

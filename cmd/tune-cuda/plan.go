@@ -17,8 +17,6 @@ import (
 var (
 	dtypes        = []string{"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "e4m3", "e5m2", "u32", "u16"}
 	distributions = []string{"constant", "uniform", "normal", "integers"}
-	// permutation is the harness's, which comes after these: no single element has it.
-	permutation = len(distributions)
 )
 
 var dtypeSizes = []int64{8, 4, 2, 2, 8, 4, 2, 1, 1, 1, 1, 4, 2}

@@ -133,7 +133,7 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, content := range map[string][]byte{another: []byte("text"), damaged: bytes.Replace(b, []byte("sgemm"), []byte("sgemn"), -1)} {
+	for path, content := range map[string][]byte{another: []byte("text"), damaged: bytes.ReplaceAll(b, []byte("sgemm"), []byte("sgemn"))} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
