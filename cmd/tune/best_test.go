@@ -64,7 +64,7 @@ func manyCandidates(t testing.TB, campaigns, each int) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config, err := json.Marshal(map[string]any{"extra": map[string]string{"hash": definition.Hash}})
+		config, err := json.Marshal(map[string]string{"hash": definition.Hash})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func addProven(t testing.TB, path, kernel string, seed int64, fitness float64, c
 	events := []store.Event{
 		{Kind: store.KindStarted, Started: &store.Started{
 			Kernel: kernel, Shapes: []string{shape.Name}, Backend: evotune.CPU, Device: "c0ffee", Name: "a processor", Strategy: "evolution", Seed: seed,
-			Config:      encode(map[string]any{"kernel": kernel, "shapes": []string{shape.Name}, "extra": map[string]string{"kernel": kernel, "backend": evotune.CPU, "hash": definition.Hash}}),
+			Config:      encode(map[string]any{"kernel": kernel, "shapes": []string{shape.Name}, "backend": evotune.CPU, "hash": definition.Hash}),
 			Description: encode(evaluator.Description{Backend: evotune.CPU, Kernel: kernel, Shapes: []string{shape.Name}, Compiler: strings.Join(compiler, ""), Device: evaluator.Device{Name: "a processor", Kind: "cpu", Fingerprint: "c0ffee"}}),
 		}},
 		{Kind: store.KindAsked, Asked: &store.Asked{Candidate: id, Genome: g.String(), Operator: "seed"}},

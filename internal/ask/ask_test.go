@@ -203,7 +203,7 @@ func (f *fixture) add(c tuned) {
 	campaign := fmt.Sprintf("%s-%d", c.kernel.Name, f.n)
 	events := []store.Event{{Kind: store.KindStarted, Started: &store.Started{
 		Kernel: c.kernel.Name, Shapes: c.shapes, Backend: c.device.Kind, Device: c.device.Fingerprint, Name: c.device.Name, Strategy: "random",
-		Config:      encode(map[string]any{"extra": map[string]string{"hash": c.hash}}),
+		Config:      encode(map[string]string{"hash": c.hash}),
 		Description: encode(evaluator.Description{Backend: c.device.Kind, Device: c.device, Implementations: names}),
 	}}}
 	ids := slices.Sorted(func(yield func(string) bool) {

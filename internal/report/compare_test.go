@@ -69,7 +69,7 @@ func (c contender) subject(t *testing.T, finals *store.Finals) report.Subject {
 	}
 	d := evaluator.Description{Backend: "cpu", Device: evaluator.Device{Name: "the " + c.device, Fingerprint: c.device}, Harness: c.harness, Compiler: c.compiler, Baseline: "plain"}
 	of := store.Campaign{ID: "campaign of " + c.id, Started: store.Started{
-		Kernel: c.kernel, Config: encode(t, map[string]any{"extra": map[string]string{"hash": c.hash}}), Description: encode(t, d),
+		Kernel: c.kernel, Config: encode(t, map[string]string{"hash": c.hash}), Description: encode(t, d),
 	}}
 	return report.Subject{
 		Candidate: store.Candidate{

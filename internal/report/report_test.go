@@ -153,7 +153,7 @@ func filled(t *testing.T, source, reason string) *store.Store {
 	}
 	config := map[string]any{
 		"id": c, "kernel": "scale", "window": 8, "finalists": 4, "budget": map[string]any{"evaluations": 1000000, "time_ns": int64(90 * time.Second)},
-		"extra": map[string]string{"kernel": "scale", "backend": "cuda", "hash": "1234"},
+		"backend": "cuda", "hash": "1234",
 	}
 	events := []store.Event{
 		{Kind: store.KindStarted, Started: &store.Started{
