@@ -325,7 +325,7 @@ func (p *problem) wrong(r wire.ControlRequest, n *instance) ([]cu.DevicePtr, err
 		}
 		inputs[i], inputs[j] = inputs[j], inputs[i]
 	case "left out":
-		if len(r.Last) != len(p.buffers) || len(r.Inner) != 0 && len(r.Inner) != len(p.buffers) {
+		if len(r.Last) != len(p.buffers) || len(r.Inner) != len(p.buffers) {
 			return nil, fmt.Errorf("the control %q has %d and %d extents, want one for each of %d buffers", r.Kind, len(r.Last), len(r.Inner), len(p.buffers))
 		}
 		var own []cu.DevicePtr
@@ -334,10 +334,7 @@ func (p *problem) wrong(r wire.ControlRequest, n *instance) ([]cu.DevicePtr, err
 			if last < 2 || n.inputs[i] == 0 {
 				continue
 			}
-			inner := int64(1)
-			if len(r.Inner) > 0 {
-				inner = max(r.Inner[i], 1)
-			}
+			inner := max(r.Inner[i], 1)
 			if r.Shape.Elements[i]%last != 0 || r.Shape.Elements[i]/last%inner != 0 {
 				return nil, fmt.Errorf("the control %q: %s has %d elements at shape %s, and rows of %d times %d", r.Kind, p.buffers[i].Name, r.Shape.Elements[i], r.Shape.Name, last, inner)
 			}

@@ -565,7 +565,7 @@ func TestControls(t *testing.T) {
 		{Kind: "constant"},
 		{Kind: "swap", Buffers: []string{"x", "y"}},
 		{Kind: "input", Buffers: []string{"y", "o"}},
-		{Kind: "left out", Last: []int64{odd, odd, 0}},
+		{Kind: "left out", Last: []int64{odd, odd, 0}, Inner: []int64{1, 1, 0}},
 	} {
 		r.Shape, r.Seed = axpyShape(odd), 3
 		var a wire.ControlAnswer

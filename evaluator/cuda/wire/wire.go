@@ -373,7 +373,7 @@ type ControlRequest struct {
 	Kind    string   `json:"kind"`
 	Buffers []string `json:"buffers,omitempty"`
 	// Last is, for "left out" and by buffer, the extent of an axis along which every eighth step, of
-	// Inner elements, is replaced by its neighbor; 0 for buffers that stay as they are. Inner may be left out where all are 1.
+	// Inner elements, is replaced by its neighbor; 0 for buffers that stay as they are.
 	Last  []int64 `json:"last,omitempty"`
 	Inner []int64 `json:"inner,omitempty"`
 	Shape Shape   `json:"shape"`
