@@ -12,8 +12,7 @@
 //
 // A Genome is an immutable value, comparable with ==, that belongs to its
 // space. Its canonical encoding (String) depends on names and values alone;
-// Hash is over the encoding. An Individual is a genome in a population of
-// eaopt.
+// Hash is over the encoding.
 //
 // A gene with a condition (When) exists only where the condition holds. A
 // constraint applies where every gene that it names exists. An expression that

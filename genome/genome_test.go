@@ -4,13 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"math"
-	"math/rand"
 	"reflect"
 	"testing"
-
-	"github.com/MaxHalford/eaopt"
 )
 
 func small(t testing.TB) *Space {
@@ -104,72 +99,6 @@ func TestGenesAreCopies(t *testing.T) {
 	s.Genes()[0].Values[1] = Int(9)
 	if got := s.Genes()[0].Values; !reflect.DeepEqual(got, ints(1, 3)) {
 		t.Errorf("values %v", got)
-	}
-}
-
-func TestIndividual(t *testing.T) {
-	s := small(t)
-	rng := rand.New(rand.NewSource(1))
-	i := &Individual{Genome: s.Random(rng), Rate: 0.5}
-	if _, err := i.Evaluate(); !errors.Is(err, ErrNotEvaluated) {
-		t.Errorf("evaluated before told: %v", err)
-	}
-	i.Fitness, i.Told = 0.7, true
-	if f, err := i.Evaluate(); f != 0.7 || err != nil {
-		t.Errorf("fitness %v, %v", f, err)
-	}
-	c := i.Clone().(*Individual)
-	was := i.Genome
-	c.Mutate(rng)
-	if i.Genome != was || c.Genome == was || c.Told || !i.Told {
-		t.Error("mutating a clone goes wrong")
-	}
-	other := c.Genome
-	i.Crossover(c, rng)
-	for _, x := range []*Individual{i, c} {
-		if err := s.Check(x.Genome); err != nil || x.Told {
-			t.Errorf("offspring %v, told %v: %v", x.Genome, x.Told, err)
-		}
-	}
-	if s.Distance(i.Genome, was)+s.Distance(i.Genome, other) > 2 {
-		t.Error("distance beyond 1")
-	}
-}
-
-// TestIndividualInEaopt lets eaopt itself run a population of individuals.
-func TestIndividualInEaopt(t *testing.T) {
-	s := small(t)
-	rng := rand.New(rand.NewSource(2))
-	individuals := make(eaopt.Individuals, 12)
-	fitness := func(g Genome) float64 { v, _ := g.Get("BM"); n, _ := v.Number(); return -n }
-	for k := range individuals {
-		g := s.Random(rng)
-		individuals[k] = eaopt.NewIndividual(&Individual{Genome: g, Rate: 0.2, Fitness: fitness(g), Told: true}, rng)
-	}
-	pop := eaopt.Population{Individuals: individuals, RNG: rng}
-	model := eaopt.ModGenerational{Selector: eaopt.SelTournament{NContestants: 3}, MutRate: 0.5, CrossRate: 0.7}
-	for range 10 {
-		for k := range pop.Individuals {
-			x := pop.Individuals[k].Genome.(*Individual)
-			if err := s.Check(x.Genome); err != nil {
-				t.Fatal(err)
-			}
-			x.Fitness, x.Told = fitness(x.Genome), true
-			if err := pop.Individuals[k].Evaluate(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		pop.Individuals.SortByFitness()
-		if err := model.Apply(&pop); err != nil {
-			t.Fatal(err)
-		}
-	}
-	best := math.Inf(1)
-	for k := range pop.Individuals {
-		best = min(best, fitness(pop.Individuals[k].Genome.(*Individual).Genome))
-	}
-	if best != -64 {
-		t.Errorf("best %v, want -64", best)
 	}
 }
 

@@ -9,10 +9,12 @@ import (
 	"github.com/evotune/evotune/genome"
 )
 
-// Evolution is a steady-state genetic algorithm with local search. A model ranks the
-// offspring. It uses eaopt's population, selection, crossover and mutation, with its
-// own loop: each outcome goes into the population at once, and each proposal is made
-// from what is there, however many outcomes are outstanding.
+// Evolution is a steady-state genetic algorithm with local search. A model selects
+// among the offspring. eaopt keeps the population, selects parents by tournament, and
+// dispatches crossover and mutation. The operators themselves are genome.Space's: they
+// keep constraints. The model, the bandit and the loop are evotune's own: each outcome
+// goes into the population at once, and each proposal is made from what is there,
+// however many outcomes are outstanding.
 //
 // A campaign begins with a few genomes that are spread over the space. Then each
 // proposal takes these steps:
@@ -214,10 +216,7 @@ func (e *Evolution) expect() {
 	e.pop.Individuals = slices.Clone(e.pop.Individuals)
 	first := max(e.epoch, e.known+e.told)
 	for i := max(first, len(e.entries)-expected); i < len(e.entries); i++ {
-		insert(&e.pop, &member{
-			Individual: genome.Individual{Genome: e.entries[i].genome, Fitness: e.model.expected(i - first), Told: true},
-			entry:      i,
-		}, e.parts.population)
+		insert(&e.pop, &member{genome: e.entries[i].genome, fitness: e.model.expected(i - first), entry: i}, e.parts.population)
 	}
 }
 
@@ -261,7 +260,7 @@ func (e *Evolution) offspring(operator int) []child {
 	}
 	a, b := parents(&e.pop)
 	x, y := a.Genome.(*member), b.Genome.(*member)
-	x.Rate, y.Rate = e.mutationRate(), e.mutationRate()
+	x.rate, y.rate = e.mutationRate(), e.mutationRate()
 	switch breeding[operator] {
 	case opCrossover:
 		a.Crossover(b, e.rng)
@@ -271,13 +270,13 @@ func (e *Evolution) offspring(operator int) []child {
 				both.Mutate(e.rng)
 			}
 		}
-		bear(x.Genome, x.entry, y.entry)
-		bear(y.Genome, x.entry, y.entry)
+		bear(x.genome, x.entry, y.entry)
+		bear(y.genome, x.entry, y.entry)
 	case opMutation:
 		a.Mutate(e.rng)
 		b.Mutate(e.rng)
-		bear(x.Genome, x.entry)
-		bear(y.Genome, y.entry)
+		bear(x.genome, x.entry)
+		bear(y.genome, y.entry)
 	case opStep:
 		bear(e.beside.draw(e.ledger, x.entry), x.entry)
 		bear(e.beside.draw(e.ledger, y.entry), y.entry)
@@ -332,8 +331,5 @@ func (e *Evolution) learn(i int) {
 	if c.score < e.best {
 		e.best, e.found, e.stalled = c.score, i, 0
 	}
-	insert(&e.pop, &member{
-		Individual: genome.Individual{Genome: c.genome, Fitness: c.score, Told: true},
-		entry:      i,
-	}, e.parts.population)
+	insert(&e.pop, &member{genome: c.genome, fitness: c.score, entry: i}, e.parts.population)
 }

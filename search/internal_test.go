@@ -41,6 +41,70 @@ func at(tb testing.TB, s *genome.Space, encoding string) genome.Genome {
 	return g
 }
 
+// eaopt's calls reach the operators that keep constraints; clones are independent.
+func TestMember(t *testing.T) {
+	s := grid(t)
+	rng := rand.New(rand.NewSource(1))
+	m := &member{genome: s.Random(rng), rate: 0.5, fitness: 0.7, entry: 3}
+	if f, err := m.Evaluate(); f != 0.7 || err != nil {
+		t.Errorf("fitness %v, %v", f, err)
+	}
+	c := m.Clone().(*member)
+	was := m.genome
+	c.Mutate(rng)
+	if m.genome != was || c.genome == was || c.entry != 3 || m.fitness != 0.7 {
+		t.Errorf("after mutation of a clone: %+v, and the clone is %+v", m, c)
+	}
+	other := c.genome
+	m.Crossover(c, rng)
+	for _, x := range []*member{m, c} {
+		if err := s.Check(x.genome); err != nil {
+			t.Errorf("offspring %v: %v", x.genome, err)
+		}
+		if f, err := x.Evaluate(); err == nil {
+			t.Errorf("offspring that nothing evaluated has the fitness %v", f)
+		}
+	}
+	if s.Distance(m.genome, was)+s.Distance(m.genome, other) > 2 {
+		t.Error("distance beyond 1")
+	}
+}
+
+// eaopt itself can run a population of members.
+func TestMemberInEaopt(t *testing.T) {
+	s := grid(t)
+	rng := rand.New(rand.NewSource(2))
+	fitness := func(g genome.Genome) float64 { v, _ := g.Get("x"); n, _ := v.Number(); return -n }
+	pop := eaopt.Population{Individuals: make(eaopt.Individuals, 12), RNG: rng}
+	for k := range pop.Individuals {
+		pop.Individuals[k] = eaopt.NewIndividual(&member{genome: s.Random(rng), rate: 0.2}, rng)
+	}
+	model := eaopt.ModGenerational{Selector: eaopt.SelTournament{NContestants: 3}, MutRate: 0.5, CrossRate: 0.7}
+	for range 10 {
+		for k := range pop.Individuals {
+			x := pop.Individuals[k].Genome.(*member)
+			if err := s.Check(x.genome); err != nil {
+				t.Fatal(err)
+			}
+			x.fitness = fitness(x.genome)
+			if err := pop.Individuals[k].Evaluate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pop.Individuals.SortByFitness()
+		if err := model.Apply(&pop); err != nil {
+			t.Fatal(err)
+		}
+	}
+	best := math.Inf(1)
+	for k := range pop.Individuals {
+		best = min(best, fitness(pop.Individuals[k].Genome.(*member).genome))
+	}
+	if best != -10 {
+		t.Errorf("best %v, want -10", best)
+	}
+}
+
 // A population stays sorted, bounded and keeps its best; equals stay in the
 // order in which they came.
 func TestInsert(t *testing.T) {
@@ -49,10 +113,10 @@ func TestInsert(t *testing.T) {
 		const size = 5
 		var model []member
 		for i, f := range rapid.SliceOf(rapid.IntRange(0, 6)).Draw(t, "fitness") {
-			m := member{Individual: genome.Individual{Fitness: float64(f), Told: true}, entry: i}
+			m := member{fitness: float64(f), entry: i}
 			insert(&pop, &m, size)
 			model = append(model, m)
-			slices.SortStableFunc(model, func(a, b member) int { return int(a.Fitness - b.Fitness) })
+			slices.SortStableFunc(model, func(a, b member) int { return int(a.fitness - b.fitness) })
 			model = model[:min(size, len(model))]
 			for k := range model {
 				if got := entryOf(pop.Individuals[k]); got != model[k].entry {
@@ -71,7 +135,7 @@ func TestParents(t *testing.T) {
 	pop := eaopt.Population{RNG: rand.New(rand.NewSource(1))}
 	const size = 10
 	for i := range size {
-		insert(&pop, &member{Individual: genome.Individual{Fitness: float64(i), Told: true}, entry: i}, size)
+		insert(&pop, &member{fitness: float64(i), entry: i}, size)
 	}
 	sum := 0
 	const n = 2000

@@ -15,6 +15,12 @@
 // [Version] identifies the path: it changes whenever the same seed would give another
 // one.
 //
+// # What is eaopt's
+//
+// [Evolution] keeps its population in eaopt, which also selects parents by tournament and
+// dispatches crossover and mutation. The operators are those of package genome, which
+// keep constraints; the model that selects among offspring is in this package.
+//
 // # Caveats
 //
 // A strategy remembers every genome that it proposed, some 200 bytes each, and
