@@ -98,7 +98,7 @@ func Read(root, name string) (*Page, error) {
 			fence = info
 		case fenced:
 			line.Code, line.block, line.gpu = true, fence, marked
-		case strings.HasPrefix(line.Text, "    ") && (last.block == indented || strings.TrimSpace(last.Text) == ""):
+		case strings.HasPrefix(line.Text, "    ") && (last.block == indented || last.Text == GPUMarker || strings.TrimSpace(last.Text) == ""):
 			line.Code, line.block, line.gpu = true, indented, marked
 		case line.Text == GPUMarker:
 			marked = true

@@ -31,23 +31,62 @@ func pages(t *testing.T) []*docs.Page {
 	return out
 }
 
-func TestSizes(t *testing.T) {
-	const home, most = 5120, 12 << 10 // bytes
-	var found []docs.Finding
+// TestSize: the first page fits on a screen or two. No other page has a limit: it is as
+// long as its task needs.
+func TestSize(t *testing.T) {
+	const most = 5120 // bytes
+	p, err := docs.Read(root, "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := p.Size(); size > most {
+		t.Errorf("README.md has %d bytes, at most %d are allowed", size, most)
+	}
+}
+
+// TestOpening: a page of docs says first what it is for, and shows a command.
+func TestOpening(t *testing.T) {
+	const within = 12 // lines
+	prose := regexp.MustCompile("^[A-Z`\\[*]")
 	for _, p := range pages(t) {
-		limit := most
-		switch {
-		case p.Path == "README.md":
-			limit = home
-		case path.Dir(p.Path) != "docs":
+		if path.Dir(p.Path) != "docs" {
 			continue
 		}
-		if size := p.Size(); size > limit {
-			found = append(found, docs.Finding{File: p.Path, Line: len(p.Lines), What: fmt.Sprintf("%d bytes, at most %d are allowed", size, limit)})
+		if len(p.Lines) < 3 || !strings.HasPrefix(p.Lines[0].Text, "# ") || p.Lines[2].Code || !prose.MatchString(p.Lines[2].Text) {
+			t.Errorf("%s:3: say here, below the title, what the page is for", p.Path)
+		}
+		if c := p.Commands(); len(c) == 0 || c[0].Line > within {
+			t.Errorf("%s: show a command in the first %d lines", p.Path, within)
 		}
 	}
-	for _, f := range found {
-		t.Error(f)
+}
+
+// TestMentions follows what code, scripts and definitions say of pages.
+func TestMentions(t *testing.T) {
+	page := regexp.MustCompile(`\bdocs/[\w-]+\.md(#[\w-]+)?`)
+	n := 0
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == ".git" || name == "bin" || name == "dist" || name == "node_modules"):
+			return filepath.SkipDir
+		case !slices.Contains([]string{".go", ".py", ".sh", ".toml", ".cu", ".c", ".tmpl", ".yml", ".md"}, filepath.Ext(name)):
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		for i, line := range strings.Split(string(text), "\n") {
+			for _, target := range page.FindAllString(line, -1) {
+				n++
+				if what := follow(target); what != "" {
+					t.Errorf("%s:%d: %s", strings.TrimPrefix(file, root+"/"), i+1, what)
+				}
+			}
+		}
+		return err
+	})
+	if err != nil || n < 100 {
+		t.Fatalf("%d mentions: %v", n, err)
 	}
 }
 
@@ -119,9 +158,14 @@ var words = map[string]string{
 // terms contain such words and are not meant.
 var terms = regexp.MustCompile(`(?i)memory fences?|__threadfence\w*|fence\.\w+`)
 
+// anyWord finds a line in which one of words may be: most have none.
+var anyWord = regexp.MustCompile(`(?i)\b(` + strings.Join(slices.Sorted(maps.Keys(words)), "|") + `)\b`)
+
 func misworded(file string, line int, text string) []docs.Finding {
 	var out []docs.Finding
-	text = terms.ReplaceAllString(text, "")
+	if text = terms.ReplaceAllString(text, ""); !anyWord.MatchString(text) {
+		return nil
+	}
 	for _, pattern := range slices.Sorted(maps.Keys(words)) {
 		if m := regexp.MustCompile(`(?i)\b(` + pattern + `)\b`).FindString(text); m != "" {
 			out = append(out, docs.Finding{File: file, Line: line, What: fmt.Sprintf("%q: say %q", m, words[pattern])})
@@ -197,6 +241,9 @@ LANG=C sudo bin/tune list | head -3 >out
 
     (cd x && go test ./...)
 
+<!-- needs a GPU -->
+    tune doctor
+
 Text.
 
 ~~~
@@ -231,7 +278,8 @@ tune, as it prints
 		{Page: "a.md", Line: 15, GPU: true, Words: []string{"tune", "run", "gemm", "--backend", "cuda"}},
 		{Page: "a.md", Line: 18, GPU: true, Words: []string{"cd", "x"}},
 		{Page: "a.md", Line: 18, GPU: true, Words: []string{"go", "test", "./..."}},
-		{Page: "a.md", Line: 23, Words: []string{"tune", "query", `a && "b"`, "--sort=-x y"}},
+		{Page: "a.md", Line: 21, GPU: true, Words: []string{"tune", "doctor"}},
+		{Page: "a.md", Line: 26, Words: []string{"tune", "query", `a && "b"`, "--sort=-x y"}},
 	}
 	if d := cmp.Diff(want, p.Commands()); d != "" {
 		t.Errorf("commands (-want +got):\n%s", d)
