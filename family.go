@@ -559,7 +559,7 @@ func (r *familyRun) search(ctx context.Context) (bool, error) {
 		members := make([]campaign.Member, r.size())
 		for i := range members {
 			var err error
-			if members[i], err = campaign.ReadMember(r.s.Events(r.member(i), 0)); err != nil && !errors.Is(err, store.ErrNotFound) {
+			if members[i], err = campaign.ReadMember(record.Events(r.s, r.member(i))); err != nil && !errors.Is(err, store.ErrNotFound) {
 				return false, err
 			}
 		}
@@ -651,7 +651,7 @@ func (r *familyRun) finalsShare(member, waiting int) (time.Duration, error) {
 	}
 	own := time.Duration(0)
 	for i := range r.size() {
-		m, err := campaign.ReadMember(r.s.Events(r.member(i), 0))
+		m, err := campaign.ReadMember(record.Events(r.s, r.member(i)))
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return 0, err
 		}

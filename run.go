@@ -140,8 +140,8 @@ func lastRun(s *store.Store, id string) (store.Campaign, Budget, error) {
 	if err != nil {
 		return c, Budget{}, err
 	}
-	last, err := record.LastBudget(s, c.ID)
-	return c, last, err
+	sum, err := record.ReadSummary(s, c.ID)
+	return c, sum.Job.Budget, err
 }
 
 // Run runs the target as a campaign of the store, as [Machine.Run] does, or continues the one that
@@ -220,19 +220,18 @@ const few = 8
 // searches says that more than a few candidates are left of a budget. Where a campaign goes on for
 // its finals alone, to start workers for a search costs more than they can save.
 func searches(b Budget, past []store.Event, searchOnly bool) (bool, error) {
-	done, err := campaign.ReadMember(func(yield func(store.Event, error) bool) {
-		for _, e := range past {
-			if !yield(e, nil) {
-				return
-			}
+	var done record.Summary
+	for _, e := range past {
+		if err := done.Add(e); err != nil {
+			return false, err
 		}
-	})
-	spent := done.Spent
+	}
+	spent := done.Spent()
 	if searchOnly {
-		spent = done.Searched
+		spent = done.Phases().Searched
 	}
 	over := b.Time > 0 && spent >= b.Time
-	return !over && (b.Evaluations == 0 || b.Evaluations-done.Evaluated > few), err
+	return !over && (b.Evaluations == 0 || b.Evaluations-done.Evaluated > few), nil
 }
 
 // Fix returns the target's job with all that a campaign records of it: name and defaults are

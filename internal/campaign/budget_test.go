@@ -130,10 +130,11 @@ func TestNewBudgetKilled(t *testing.T) {
 		if _, err := s.Append(log.events...); err != nil {
 			t.Fatal(err)
 		}
-		var err error
-		if cfg.Budget, err = record.LastBudget(s, cfg.ID); err != nil {
+		sum, err := record.ReadSummary(s, cfg.ID)
+		if err != nil {
 			t.Fatal(err)
 		}
+		cfg.Budget = sum.Job.Budget
 		took := slices.ContainsFunc(log.events, func(e store.Event) bool { return e.Note != nil && e.Note.Reason == store.NewBudget })
 		want := 60
 		if took {

@@ -249,7 +249,7 @@ func (r *runner) open() error {
 	if r.past.restart(version) {
 		// The results of the log are known, its path is over.
 		r.warn("the search has changed since this campaign was last run (version %d, now %d): it starts afresh, knowing the %d results of the log",
-			r.past.oldVersion, version, r.past.told)
+			r.past.oldVersion, version, r.past.Evaluated)
 	}
 	r.offset = r.past.Offset
 	for i := range r.offset {
@@ -269,7 +269,7 @@ func (r *runner) open() error {
 	if r.past.Started == nil {
 		return r.logStart(version)
 	}
-	if err := r.logResume(store.Resumed, r.past.told); err != nil {
+	if err := r.logResume(store.Resumed, r.past.Evaluated); err != nil {
 		return err
 	}
 	r.suspect()
@@ -854,7 +854,7 @@ func (r *runner) announceStart() {
 	r.notes = append(r.notes, Event{Started: &Started{
 		Campaign: r.cfg.ID, Config: r.cfg, Description: r.problem.Evaluator.Describe(),
 		SpaceSize: r.problem.Space.Size(), SpaceExact: r.problem.Space.Exact(),
-		Workers: r.opts.Workers, Resumed: r.past.told, Spent: r.past.Spent(), Prepared: r.prepared,
+		Workers: r.opts.Workers, Resumed: r.past.Evaluated, Spent: r.past.Spent(), Prepared: r.prepared,
 	}})
 }
 
@@ -890,7 +890,7 @@ func (r *runner) rest() {
 	}
 	r.resting, r.opts.Budgets = true, nil
 	if d := r.ran() - r.prepared; d > 0 {
-		r.perMinute = float64(r.evaluated()-r.past.told) / d.Minutes()
+		r.perMinute = float64(r.evaluated()-r.past.Evaluated) / d.Minutes()
 	}
 	if u, ok := evaluator.UsageOf(r.problem.Evaluator); ok {
 		u.Stages, u.Waiting = nil, nil // nothing is under way
@@ -925,7 +925,7 @@ func (r *runner) progress() Progress {
 	if d := costs(b); d > 0 && (p.Remaining < 0 || d-p.Elapsed < p.Remaining) {
 		p.Remaining = max(0, d-p.Elapsed)
 	}
-	fresh := p.Evaluated - r.past.told
+	fresh := p.Evaluated - r.past.Evaluated
 	if b.Evaluations > 0 && fresh > 0 {
 		left := time.Duration(min(float64(r.ran()-r.prepared)/float64(fresh)*float64(b.Evaluations-p.Evaluated), float64(record.MaxTime)))
 		if p.Remaining < 0 || left < p.Remaining {
@@ -941,7 +941,7 @@ func (r *runner) evaluated() int {
 	for _, k := range r.verdicts {
 		n += k
 	}
-	return max(n, r.past.told)
+	return max(n, r.past.Evaluated)
 }
 
 // outcome is what the search is told: what the log has of it, without the cost, so that

@@ -218,9 +218,9 @@ func TestBudgetRaised(t *testing.T) {
 		if sum.Evaluated != n {
 			t.Fatalf("budget of %d: evaluated %d", n, sum.Evaluated)
 		}
-		last, err := record.LastBudget(parts, cfg.ID)
-		if err != nil || last != cfg.Budget {
-			t.Fatalf("the log's last budget is %+v, %v, want %+v", last, err, cfg.Budget)
+		logged, err := record.ReadSummary(parts, cfg.ID)
+		if err != nil || logged.Job.Budget != cfg.Budget {
+			t.Fatalf("the log's last budget is %+v, %v, want %+v", logged.Job.Budget, err, cfg.Budget)
 		}
 	}
 	// The order of asked and told events differs where a budget paused the

@@ -37,16 +37,16 @@ type point struct {
 
 // ReadMember reads the events of one campaign, in order.
 func ReadMember(events iter.Seq2[store.Event, error]) (m Member, err error) {
-	var h record.History
+	var sum record.Summary
 	for e, err := range events {
 		if err != nil {
 			return m, err
 		}
-		budget := h.Job.Budget
-		if err := h.Add(e); err != nil {
+		budget := sum.Job.Budget
+		if err := sum.Add(e); err != nil {
 			return m, err
 		}
-		if h.Job.Budget != budget {
+		if sum.Job.Budget != budget {
 			m.part = len(m.results)
 		}
 		switch e.Kind {
@@ -55,7 +55,7 @@ func ReadMember(events iter.Seq2[store.Event, error]) (m Member, err error) {
 		case store.KindResumed:
 			m.Rested = false
 		case store.KindTold:
-			p := point{at: h.Phases().Searched}
+			p := point{at: sum.Phases().Searched}
 			if record.Timed(e.Told) {
 				p.fitness = e.Told.Fitness
 			}
@@ -66,7 +66,7 @@ func ReadMember(events iter.Seq2[store.Event, error]) (m Member, err error) {
 			m.Exhausted = m.Exhausted || reason == Exhausted
 		}
 	}
-	m.Evaluated, m.Spent, m.Phases, m.Budget = len(m.results), h.Spent(), h.Phases(), h.Job.Budget
+	m.Evaluated, m.Spent, m.Phases, m.Budget = sum.Evaluated, sum.Spent(), sum.Phases(), sum.Job.Budget
 	return m, nil
 }
 

@@ -20,7 +20,7 @@ func (r *runner) finals(ctx context.Context) (*Best, error) {
 	if len(finalists) == 0 || r.cfg.Finalists < 0 {
 		return r.progress().Best, nil
 	}
-	if done := r.past.finals; done != nil && r.evaluated() == r.past.told && !r.incomplete(done) {
+	if done := r.past.finals; done != nil && r.evaluated() == r.past.Evaluated && !r.incomplete(done) {
 		return r.winner(done), nil
 	}
 	ids := make([]string, len(finalists))

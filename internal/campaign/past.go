@@ -11,7 +11,6 @@ import (
 type past struct {
 	record.History
 	version    int           // of the search that went on last
-	told       int           // how many proposals have a result
 	oldVersion int           // of the search, where it has changed since
 	finals     *store.Finals // over all of the results, or nil
 
@@ -44,7 +43,6 @@ func (p *past) read(events []store.Event, remote bool) error {
 			}
 			p.broken, p.version = true, r.SearchVersion
 		case store.KindTold:
-			p.told++
 			p.finals, p.alone, p.inFinals = nil, nil, false // there is more to compare now
 		case store.KindMeasured:
 			p.finals, p.alone, p.inFinals = nil, nil, false

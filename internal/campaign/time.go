@@ -100,7 +100,7 @@ func (r *runner) rush() {
 		return
 	}
 	what := "the finals follow"
-	if r.past.told == 0 {
+	if r.past.Evaluated == 0 {
 		what = fmt.Sprintf("one window of %d candidates is evaluated, and finals of these follow", r.cfg.Window)
 	}
 	before := ""
@@ -117,7 +117,7 @@ func (r *runner) await() bool {
 	if r.told >= r.cfg.Window || r.cfg.Budget.Time == 0 {
 		return false
 	}
-	return r.past.told == 0 && (r.spentEarly() || r.best < 0) && r.overtime() > 0
+	return r.past.Evaluated == 0 && (r.spentEarly() || r.best < 0) && r.overtime() > 0
 }
 
 // overtime is how much longer the first window may go on when the time of the search is over: for as

@@ -86,8 +86,8 @@ func TestHistory(t *testing.T) {
 		s := must(store.Open(filepath.Join(t.TempDir(), "log.db"), store.Options{}))
 		defer s.Close()
 		must(s.Append(log[:n]...))
-		if got, err := LastBudget(s, "k-1"); err != nil || got != want {
-			t.Errorf("after %d events the budget is %+v (%v), not %+v", n, got, err, want)
+		if got, err := ReadSummary(s, "k-1"); err != nil || got.Job.Budget != want {
+			t.Errorf("after %d events the budget is %+v (%v), not %+v", n, got.Job.Budget, err, want)
 		}
 	}
 

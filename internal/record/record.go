@@ -3,7 +3,7 @@
 // To the store the payloads of events are opaque. They are JSON: a [Job] and an
 // [evaluator.Description] in the event that starts a campaign, an [evaluator.Result] in
 // each result, an [evaluator.Finals] in finals, a [Resumption] in the note of a
-// resumption. Whoever reads a payload reads it here. [History] reads whole logs.
+// resumption. Whoever reads a payload reads it here. [Summary] and [History] read whole logs.
 //
 // The errors name the campaign or the candidate, and say what to do.
 package record
@@ -122,21 +122,6 @@ func ReadTimings(t *store.Told) (timings []evaluator.Timing, binary string, err 
 	}](t)
 	return r.Timings, r.Binary, err
 }
-
-// An Outcome is of a result what sums are made of.
-type Outcome struct {
-	Stage      evaluator.Stage `json:"stage"`
-	Reason     string          `json:"reason"`
-	SharedWith string          `json:"shared_with"`
-	Cost       time.Duration   `json:"cost_ns"`
-	Steps      []struct {
-		Stage   evaluator.Stage `json:"stage"`
-		Elapsed time.Duration   `json:"elapsed_ns"`
-	} `json:"steps"`
-}
-
-// ReadOutcome reads of a result only that: its samples and evidence take most of the time.
-func ReadOutcome(t *store.Told) (Outcome, error) { return readPart[Outcome](t) }
 
 // A Resumption is what a campaign notes when it goes on.
 type Resumption struct {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +77,8 @@ type Campaign struct {
 	Description   evaluator.Description `json:"description"`
 	Asked         int                   `json:"asked"`
 	Evaluated     int                   `json:"evaluated"`
-	Verdicts      map[string]int        `json:"verdicts"`
+	// Verdicts counts the results; a second measurement takes the place of the first.
+	Verdicts map[evaluator.Verdict]int `json:"verdicts"`
 	// SpentS is the wall time in seconds over all resumptions, without the
 	// pauses between them; Resumptions counts them, and Pauses how often a
 	// disturbed machine made the campaign wait.
@@ -210,7 +210,6 @@ func NewCampaign(l Log) (*Campaign, error) {
 		Format: CampaignFormat, Made: l.Made.UTC().Truncate(time.Second), By: l.By,
 		Campaign: c.ID, State: string(c.State), Reason: c.Reason, Started: c.StartedAt, Last: c.LastAt,
 		Strategy: c.Started.Strategy, SearchVersion: c.Started.SearchVersion, Seed: c.Started.Seed,
-		Asked: c.Asked, Evaluated: c.Evaluated, Verdicts: c.Verdicts,
 		Failures: []FailureRow{}, NotRun: []string{}, Genes: []GeneEffect{},
 	}
 	if c.State == store.Running && !l.Running {
@@ -223,7 +222,7 @@ func NewCampaign(l Log) (*Campaign, error) {
 	if r.Finals, err = ReadFinals(c.ID, c.Finals); err != nil {
 		return nil, err
 	}
-	var h record.History
+	h := record.History{Summary: record.Summary{Outcomes: &record.Outcomes{}}}
 	for _, e := range l.Events {
 		if err := h.Add(e); err != nil {
 			return nil, err
@@ -242,15 +241,9 @@ func NewCampaign(l Log) (*Campaign, error) {
 	return r, nil
 }
 
-// A failure's numbers differ from candidate to candidate.
-var figures = regexp.MustCompile(`-?\b(0x[0-9a-fA-F]+|[0-9a-f]{12,}|[0-9][0-9.,]*([eE][-+]?[0-9]+)?)`)
-
-// Alike is what a reason has in common with those of other candidates.
-func Alike(reason string) string { return figures.ReplaceAllString(words.FirstLine(reason), "#") }
-
 // read goes through the log. It returns how often each check did not run.
 func (r *Campaign) read(h *record.History) (map[string]int, error) {
-	r.Config, r.Resumptions, r.Pauses = h.Job, h.Resumptions, h.Pauses
+	r.Config, r.Resumptions, r.Pauses, r.Asked, r.Evaluated, r.Verdicts = h.Job, h.Resumptions, h.Pauses, len(h.Proposals), h.Evaluated, h.Verdicts
 	if len(h.Versions) > 1 {
 		r.LaterVersions = h.Versions[1:]
 	}
@@ -260,9 +253,6 @@ func (r *Campaign) read(h *record.History) (map[string]int, error) {
 		})
 	}
 	notRun := map[string]int{}
-	stages := map[evaluator.Stage]*StageRow{}
-	failures := map[string]*FailureRow{}
-	best := 0.0
 	for _, t := range h.Results {
 		res, err := record.ReadResult(t.Told)
 		if err != nil {
@@ -273,27 +263,24 @@ func (r *Campaign) read(h *record.History) (map[string]int, error) {
 		if !t.Again {
 			v.SpentS, v.CostS = t.Spent.Seconds(), res.Cost.Seconds()
 		}
-		r.TimedS += timed(res)
-		if !t.Again && h.Proposals[t.Index].Measured != nil {
-			continue // the second measurement takes its place
-		}
 		if record.Timed(t.Told) {
 			v.Speedup = 1 / t.Fitness
-			if v.Speedup > best {
-				best, v.Record = v.Speedup, true
-				r.bestResult = &res
-			}
 		}
-		count(res, stages, notRun)
-		if t.Verdict != string(evaluator.Correct) && t.Verdict != string(evaluator.Slower) {
-			key := t.Verdict + "\x00" + v.Stage + "\x00" + Alike(res.Reason)
-			f := failures[key]
-			if f == nil {
-				f = &FailureRow{Verdict: t.Verdict, Stage: v.Stage, Reason: res.Reason, Candidate: t.Candidate}
-				failures[key] = f
-			}
-			f.Count++
+		r.TimedS += timed(res)
+		if t.Again || h.Proposals[t.Index].Measured == nil {
+			count(res, notRun)
 		}
+	}
+	for _, b := range h.Best {
+		r.Evaluations[b.Index].Record = true
+	}
+	if n := len(h.Best); n > 0 {
+		p := h.Proposals[h.Best[n-1].Index]
+		res, err := record.ReadResult(cmp.Or(p.Measured, p.Told))
+		if err != nil {
+			return nil, err
+		}
+		r.bestResult = &res
 	}
 	if r.Finals != nil {
 		for _, f := range r.Finals.Entries {
@@ -311,26 +298,23 @@ func (r *Campaign) read(h *record.History) (map[string]int, error) {
 	if r.SpentS > 0 {
 		r.TimedShare = r.TimedS / r.SpentS
 	}
-	total := 0.0
+	stages, total := h.Outcomes.Stages(), 0.0
 	for _, s := range stages {
-		total += s.Seconds
+		total += s.Elapsed.Seconds()
 	}
 	for _, name := range evaluator.Stages() {
 		s := stages[name]
-		if s == nil {
-			s = &StageRow{Stage: string(name)}
-		}
+		row := StageRow{Stage: string(name), Passed: s.Passed, Failed: s.Failed, NotRun: s.NotRun, Seconds: s.Elapsed.Seconds()}
 		if total > 0 {
-			s.Share = s.Seconds / total
+			row.Share = row.Seconds / total
 		}
-		r.Stages = append(r.Stages, *s)
+		r.Stages = append(r.Stages, row)
 	}
-	for _, f := range failures {
-		r.Failures = append(r.Failures, *f)
+	for _, f := range h.Outcomes.Failures() {
+		if f.Verdict != evaluator.Slower {
+			r.Failures = append(r.Failures, FailureRow{Verdict: string(f.Verdict), Stage: string(f.Stage), Count: f.Count, Reason: f.Reason, Candidate: f.Candidate})
+		}
 	}
-	slices.SortFunc(r.Failures, func(a, b FailureRow) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Verdict, b.Verdict), cmp.Compare(a.Reason, b.Reason))
-	})
 	return notRun, nil
 }
 
@@ -352,27 +336,12 @@ func timed(res evaluator.Result) float64 {
 	return ns / 1e9
 }
 
-// count adds a result's steps to the stages.
-func count(res evaluator.Result, stages map[evaluator.Stage]*StageRow, notRun map[string]int) {
+// count adds the checks of a result that did not run.
+func count(res evaluator.Result, notRun map[string]int) {
 	for _, step := range res.Steps {
-		own := step.Stage == evaluator.StageRender || step.Stage == evaluator.StageCompile
-		if res.SharedWith != "" && !own {
+		if res.SharedWith != "" && step.Stage != evaluator.StageRender && step.Stage != evaluator.StageCompile {
 			continue // counted with the one that it shares a binary with
 		}
-		s := stages[step.Stage]
-		if s == nil {
-			s = &StageRow{Stage: string(step.Stage)}
-			stages[step.Stage] = s
-		}
-		switch step.Outcome {
-		case evaluator.Passed:
-			s.Passed++
-		case evaluator.Failed:
-			s.Failed++
-		default:
-			s.NotRun++
-		}
-		s.Seconds += step.Elapsed.Seconds()
 		for _, v := range step.Evidence {
 			if v.Outcome == evaluator.NotRun {
 				notRun[colon(string(step.Stage)+": "+v.Check, words.FirstLine(v.Detail))]++

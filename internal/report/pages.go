@@ -656,7 +656,7 @@ func (r *Campaign) page() *page {
 	} else {
 		p.Headline, p.Tone = "No valid candidate", "bad"
 	}
-	p.Figures = append(p.Figures, figure{fmt.Sprint(r.Evaluated), "evaluations"}, figure{fmt.Sprint(r.Verdicts[string(evaluator.Correct)]), "correct"}, figure{seconds(r.SpentS), "wall time"})
+	p.Figures = append(p.Figures, figure{fmt.Sprint(r.Evaluated), "evaluations"}, figure{fmt.Sprint(r.Verdicts[evaluator.Correct]), "correct"}, figure{seconds(r.SpentS), "wall time"})
 
 	p.section("Campaign", r.configuration())
 	p.section("Progress", r.progressBlocks()...)
@@ -795,7 +795,7 @@ const maxFailures = 15
 func (r *Campaign) verdictBlocks() []block {
 	t := table{Head: []string{"verdict", "candidates", "share"}}
 	for _, v := range evaluator.Verdicts() {
-		if n := r.Verdicts[string(v)]; n > 0 {
+		if n := r.Verdicts[v]; n > 0 {
 			t.Rows = append(t.Rows, []cell{{string(v), verdictTone(string(v))}, number("%d", n), number("%.1f%%", 100*float64(n)/float64(max(r.Evaluated, 1)))})
 		}
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
@@ -27,8 +26,6 @@ import (
 const (
 	// maxCharts is how many campaigns are kept summed up; others are read again.
 	maxCharts = 64
-	// maxReasons is how many kinds of failures of one campaign are told apart.
-	maxReasons = 1000
 	// maxPoints is how many candidates one answer has; the next has more.
 	maxPoints = 200_000
 )
@@ -120,43 +117,21 @@ func (c *charts) summary(campaign string) (api.Summary, error) {
 
 // A chart is a campaign summed up as far as it was read.
 type chart struct {
-	mu sync.Mutex
-	sums
-}
-
-// Sums are what a chart has of the events that it has read.
-type sums struct {
-	read uint64 // events up to it
-
-	clock     record.Clock
-	recorded  bool          // the device is a table
-	devices   time.Duration // how many
-	cost      time.Duration // of all evaluations
-	evaluated int
-	best      []api.BestPoint
-	funnel    map[funnelKey]int
-	stages    map[evaluator.Stage]time.Duration
-	failed    map[int]uint64 // the events of results that are not correct, by their numbers
-	finals    *api.FinalsSummary
-}
-
-type funnelKey struct {
-	verdict evaluator.Verdict
-	stage   evaluator.Stage
-	reason  string
+	mu     sync.Mutex
+	read   uint64 // events up to it
+	sum    record.Summary
+	finals *api.FinalsSummary
 }
 
 func (c *chart) reset() {
-	c.sums = sums{
-		devices: 1, best: []api.BestPoint{}, funnel: map[funnelKey]int{}, stages: map[evaluator.Stage]time.Duration{}, failed: map[int]uint64{},
-	}
+	c.read, c.sum, c.finals = 0, record.Summary{Outcomes: &record.Outcomes{}}, nil
 }
 
 // catchUp reads what the log has that was not read.
 func (c *chart) catchUp(s *store.Store, campaign string) error {
 	for e, err := range s.Events(campaign, c.read+1) {
 		if err == nil {
-			err = c.add(s, e)
+			err = c.add(e)
 		}
 		if err != nil {
 			c.reset() // the event may be half added
@@ -167,71 +142,18 @@ func (c *chart) catchUp(s *store.Store, campaign string) error {
 	return nil
 }
 
-// deviceTime is how long the campaign has held devices. A recorded one holds none: its time
-// is what the evaluations took that the table has recorded.
-func (c *sums) deviceTime() time.Duration {
-	if c.recorded {
-		return c.cost
-	}
-	return c.clock.Spent() * c.devices
-}
-
 // add takes the next event.
-func (c *chart) add(s *store.Store, e store.Event) error {
-	if e.Kind == store.KindStarted {
-		d, err := record.ReadDescription(e.Campaign, e.Started)
-		if err != nil {
-			return err
-		}
-		c.recorded = e.Started.Backend == evotune.Replay
-		c.devices = time.Duration(max(1, len(strings.Fields(d.Device.Facts["uuid"]))))
-	}
-	if err := c.clock.Add(e); err != nil {
+func (c *chart) add(e store.Event) error {
+	if err := c.sum.Add(e); err != nil || e.Finals == nil {
 		return err
 	}
-	if e.Kind == store.KindFinals {
-		return c.end(e)
-	}
-	t := e.Result()
-	if t == nil {
-		return nil
-	}
-	if e.Told != nil {
-		c.evaluated++
-	} else if seq := c.failed[t.Index]; seq != 0 { // what is correct is not measured again
-		first, err := s.Event(seq)
-		if err != nil {
-			return err
-		}
-		if err := c.count(first.Result(), -1); err != nil {
-			return err
-		}
-		delete(c.failed, t.Index)
-	}
-	if err := c.count(t, 1); err != nil {
-		return err
-	}
-	if t.Verdict != string(evaluator.Correct) {
-		c.failed[t.Index] = e.Seq
-		return nil
-	}
-	if n := len(c.best); t.Fitness > 0 && (n == 0 || 1/t.Fitness > c.best[n-1].Speedup) {
-		c.best = append(c.best, api.BestPoint{
-			Evaluations: c.evaluated, ElapsedNS: c.clock.Spent(), DeviceNS: c.deviceTime(), Speedup: 1 / t.Fitness, Candidate: t.Candidate,
-		})
-	}
-	return nil
-}
-
-// end takes the finals.
-func (c *chart) end(e store.Event) error {
 	f, err := report.ReadFinals(e.Campaign, e.Finals)
 	if f == nil {
 		return err
 	}
 	c.finals = &api.FinalsSummary{
 		Winner: f.Winner, VsBaseline: f.VsBaseline, VsRunnerUp: f.VsRunnerUp, RunnerUp: f.RunnerUp, Early: f.Early,
-		Evaluations: c.evaluated, ElapsedNS: c.clock.Spent(),
+		Evaluations: c.sum.FinalsAt.Evaluated, ElapsedNS: c.sum.FinalsAt.Spent,
 	}
 	for _, one := range f.Entries {
 		times := evaluator.MedianTimes(one.Timings)
@@ -244,47 +166,24 @@ func (c *chart) end(e store.Event) error {
 	return nil
 }
 
-// count adds a result to the verdicts and stages, or takes it out again.
-func (c *chart) count(t *store.Told, sign int) error {
-	o, err := record.ReadOutcome(t)
-	if err != nil {
-		return err
-	}
-	if sign > 0 {
-		c.cost += o.Cost
-	}
-	k := funnelKey{verdict: evaluator.Verdict(t.Verdict)}
-	if k.verdict != evaluator.Correct {
-		k.stage, k.reason = o.Stage, report.Alike(o.Reason)
-		if c.funnel[k] == 0 && len(c.funnel) >= maxReasons {
-			k.reason = ""
-		}
-	}
-	if c.funnel[k] += sign; c.funnel[k] == 0 {
-		delete(c.funnel, k)
-	}
-	for _, step := range o.Steps {
-		if o.SharedWith != "" && step.Stage != evaluator.StageRender && step.Stage != evaluator.StageCompile {
-			continue // counted with the one that it shares a binary with
-		}
-		c.stages[step.Stage] += time.Duration(sign) * step.Elapsed
-	}
-	return nil
-}
-
-func (c *sums) summary() api.Summary {
+func (c *chart) summary() api.Summary {
+	sum := &c.sum
 	out := api.Summary{
-		Best: slices.Clone(c.best), Funnel: []api.FunnelRow{}, Stages: map[evaluator.Stage]time.Duration{},
-		Evaluated: c.evaluated, ElapsedNS: c.clock.Spent(), DeviceNS: c.deviceTime(), Phases: c.clock.Phases(), Finals: c.finals,
+		Best: []api.BestPoint{}, Funnel: []api.FunnelRow{}, Stages: map[evaluator.Stage]time.Duration{},
+		Evaluated: sum.Evaluated, ElapsedNS: sum.Spent(), DeviceNS: sum.DeviceTime(), Phases: sum.Phases(), Finals: c.finals,
 	}
-	for k, n := range c.funnel {
-		out.Funnel = append(out.Funnel, api.FunnelRow{Verdict: k.verdict, Stage: k.stage, Reason: k.reason, Count: n})
+	for _, b := range sum.Best {
+		out.Best = append(out.Best, api.BestPoint{Evaluations: b.Evaluated, ElapsedNS: b.Spent, DeviceNS: b.Device, Speedup: 1 / b.Fitness, Candidate: b.Candidate})
 	}
-	slices.SortFunc(out.Funnel, func(a, b api.FunnelRow) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Verdict, b.Verdict), cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Reason, b.Reason))
-	})
-	for stage, d := range c.stages {
-		out.Stages[stage] = d
+	if n := sum.Verdicts[evaluator.Correct]; n > 0 {
+		out.Funnel = append(out.Funnel, api.FunnelRow{Verdict: evaluator.Correct, Count: n})
+	}
+	for _, f := range sum.Outcomes.Failures() {
+		out.Funnel = append(out.Funnel, api.FunnelRow{Verdict: f.Verdict, Stage: f.Stage, Reason: f.Alike, Count: f.Count})
+	}
+	slices.SortStableFunc(out.Funnel, func(a, b api.FunnelRow) int { return cmp.Compare(b.Count, a.Count) })
+	for stage, s := range sum.Outcomes.Stages() {
+		out.Stages[stage] = s.Elapsed
 	}
 	return out
 }

@@ -58,9 +58,9 @@ func TestSummary(t *testing.T) {
 			want.Best = append(want.Best, api.BestPoint{Evaluations: i + 1, Speedup: e.Speedup, Candidate: e.Candidate})
 		}
 	}
-	want.Funnel = []api.FunnelRow{{Verdict: evaluator.Correct, Count: r.Verdicts["correct"]}}
+	want.Funnel = []api.FunnelRow{{Verdict: evaluator.Correct, Count: r.Verdicts[evaluator.Correct]}}
 	for _, row := range r.Failures {
-		want.Funnel = append(want.Funnel, api.FunnelRow{Verdict: evaluator.Verdict(row.Verdict), Stage: evaluator.Stage(row.Stage), Reason: report.Alike(row.Reason), Count: row.Count})
+		want.Funnel = append(want.Funnel, api.FunnelRow{Verdict: evaluator.Verdict(row.Verdict), Stage: evaluator.Stage(row.Stage), Reason: record.Alike(row.Reason), Count: row.Count})
 	}
 	clocks := cmpopts.IgnoreFields(api.BestPoint{}, "ElapsedNS", "DeviceNS")
 	if d := cmp.Diff(want, got, clocks); d != "" || len(got.Funnel) < 2 || len(got.Best) < 2 {

@@ -75,7 +75,9 @@ type stream struct {
 	records map[uint64]bool // the events that told a new best
 	best    uint64          // the newest of them
 	finals  []uint64        // the events of finals
-	tally   tally
+	sum     record.Summary
+	started *api.Started
+	last    time.Time       // of the newest event
 	kept    map[uint64]line // beginnings and ends, which tell of what was before them
 }
 
@@ -271,8 +273,7 @@ func (t *stream) catchUp() error {
 	return nil
 }
 
-// skim looks at the beginning of a long log, up to the events that are kept, without the
-// payloads of results.
+// skim looks at the beginning of a long log, up to the events that are kept.
 func (t *stream) skim() error {
 	c, err := t.store.Campaign(t.campaign)
 	if errors.Is(err, store.ErrNotFound) { // it has not begun
@@ -282,17 +283,12 @@ func (t *stream) skim() error {
 		return err
 	}
 	last := c.Last - cached // other campaigns may have some of the numbers after it
-	for e, err := range t.store.Events(t.campaign, 0, store.WithoutDetail()) {
+	for e, err := range record.Events(t.store, t.campaign) {
 		if err != nil {
 			return err
 		}
 		if e.Seq > last {
 			break
-		}
-		if e.Asked == nil && e.Result() == nil {
-			if e, err = t.store.Event(e.Seq); err != nil {
-				return err
-			}
 		}
 		if _, err := t.look(e); err != nil {
 			return err
@@ -302,13 +298,14 @@ func (t *stream) skim() error {
 	return nil
 }
 
-// look adds an event to the tally, and tells it if it is a turn.
+// look adds an event to the summary, and tells it if it is a turn.
 func (t *stream) look(e store.Event) ([]line, error) {
-	best, err := t.tally.add(e)
-	if err != nil {
+	bests := len(t.sum.Best)
+	if err := t.sum.Add(e); err != nil {
 		return nil, err
 	}
-	if best {
+	t.last = e.Time
+	if e.Told != nil && len(t.sum.Best) > bests {
 		t.records[e.Seq], t.best = true, e.Seq
 	}
 	if e.Kind == store.KindFinals {
@@ -346,7 +343,7 @@ func (t *stream) past() (lines []line, until uint64, err error) {
 	}
 	lines = slices.AppendSeq(lines, maps.Values(t.kept))
 	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.seq, b.seq) })
-	sum, err := made(store.Event{Time: t.tally.last}, "past", api.Past{Campaign: t.campaign, Until: t.read, Verdicts: t.tally.verdicts, Fresh: t.tally.fresh})
+	sum, err := made(store.Event{Time: t.last}, "past", api.Past{Campaign: t.campaign, Until: t.read, Verdicts: t.sum.Verdicts, Fresh: t.sum.Fresh})
 	return slices.Concat(sum, lines, []line{{seq: t.read}}), t.read, err
 }
 
@@ -364,7 +361,7 @@ func made(e store.Event, kind string, data any) ([]line, error) {
 }
 
 // turn is a beginning, an end or a pause of the campaign, told in the words of
-// docs/events.md; nil for other events. It reads the tally.
+// docs/events.md; nil for other events. It reads the summary, which has the event.
 func (t *stream) turn(e store.Event) ([]line, error) {
 	switch e.Kind {
 	case store.KindStarted:
@@ -372,55 +369,78 @@ func (t *stream) turn(e store.Event) ([]line, error) {
 		if err != nil {
 			return nil, err
 		}
-		job, err := record.ReadJob(e.Campaign, e.Started)
-		if err != nil {
-			return nil, err
-		}
 		d, err := record.ReadDescription(e.Campaign, e.Started)
 		if err != nil {
 			return nil, err
 		}
-		t.tally.started = &api.Started{Config: job, Description: d, Workers: t.workersOf(e.Campaign)}
-		t.tally.started.SpaceSize, t.tally.started.SpaceExact = t.space(c)
-		return made(e, "started", t.tally.beginning(e, 0, nil))
+		t.started = &api.Started{Campaign: e.Campaign, Config: t.sum.Job, Description: d}
+		t.started.SpaceSize, t.started.SpaceExact = t.space(c)
+		return made(e, "started", t.beginning(0))
 	case store.KindResumed:
 		var note store.Note
-		var r record.Resumption
 		if e.Note != nil {
 			note = *e.Note
 		}
-		if len(note.Detail) > 0 {
-			var err error
-			if r, err = record.ReadResumption(&e); err != nil {
-				return nil, err
-			}
-		}
 		switch note.Reason {
 		case store.Continued:
-			return made(e, "continued", api.Continuation{AfterNS: t.tally.paused})
+			return made(e, "continued", api.Continuation{AfterNS: t.sum.Paused})
 		case store.InFinals:
-			return made(e, "searched", api.Searched{Reason: r.Searched, Evaluated: note.Evaluated})
+			out := api.Searched{Evaluated: note.Evaluated}
+			if len(note.Detail) > 0 {
+				r, err := record.ReadResumption(&e)
+				if err != nil {
+					return nil, err
+				}
+				out.Reason = r.Searched
+			}
+			return made(e, "searched", out)
 		case store.NewBudget:
-			return made(e, "budget", r.Budget)
+			return made(e, "budget", t.sum.Job.Budget)
 		}
-		t.tally.started.Workers = t.workersOf(e.Campaign)
-		return made(e, "started", t.tally.beginning(e, note.Evaluated, r.Budget))
+		return made(e, "started", t.beginning(note.Evaluated))
 	case store.KindStopped, store.KindFinished:
 		if e.Note != nil {
 			if why, ok := strings.CutPrefix(e.Note.Reason, "paused: "); ok && e.Kind == store.KindStopped {
 				return made(e, "paused", api.Pause{Reason: why})
 			}
 		}
-		f, err := t.tally.ending(e, func(candidate string) (string, error) {
-			c, err := t.store.Candidate(candidate)
-			return c.Asked.Genome, err
-		})
+		f, err := t.ending(e)
 		if err != nil {
 			return nil, err
 		}
 		return made(e, string(e.Kind), f)
 	}
 	return nil, nil
+}
+
+// beginning is what is told when a process begins to run the campaign, or goes on with it after so many results.
+func (t *stream) beginning(evaluated int) api.Started {
+	out, prepared := *t.started, t.sum.Prepared()
+	out.Config.Budget, out.Workers = t.sum.Job.Budget, t.workersOf(out.Campaign)
+	out.Resumed, out.Prepared, out.Spent = evaluated, prepared, t.sum.Spent()-prepared
+	return out
+}
+
+// ending is what is told when the campaign stops or has ended.
+func (t *stream) ending(e store.Event) (api.Outcome, error) {
+	s := &t.sum
+	out := api.Outcome{
+		Campaign: e.Campaign, Evaluated: s.Evaluated, Verdicts: s.Verdicts, SpaceSize: t.started.SpaceSize, PerMinute: s.PerMinute(),
+		Sanitized: s.Job.Sanitized(), ElapsedNS: s.Spent(), Phases: s.Phases(),
+	}
+	if e.Note != nil {
+		out.Reason = e.Note.Reason
+	}
+	id, f := s.Figures()
+	if id == "" {
+		return out, nil
+	}
+	c, err := t.store.Candidate(id)
+	out.Best = &api.Best{
+		Candidate: id, Genome: genome.Plain(c.Asked.Genome), Encoding: c.Asked.Genome,
+		AllTimes: evaluator.AllTimes(f.Times), Speedup: f.Speedup(), Significant: f.Significant, Measured: f.From, Slower: f.Slower, Unproven: f.Unproven,
+	}
+	return out, err
 }
 
 // lineOf is a result or finals as they are sent; none for other events. Asked has proposals
