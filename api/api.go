@@ -13,6 +13,7 @@ package api
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"time"
 
@@ -95,7 +96,7 @@ func BudgetOf(b evotune.Budget) Budget {
 // Budget converts b to the budget of a job.
 func (b Budget) Budget() evotune.Budget {
 	return evotune.Budget{
-		Evaluations: b.Evaluations, Time: time.Duration(b.Seconds * float64(time.Second)), Target: b.Target,
+		Evaluations: b.Evaluations, Time: time.Duration(math.Round(b.Seconds * float64(time.Second))), Target: b.Target,
 		Patience: b.Patience, CostPerHour: b.CostPerHour, MaxCost: b.MaxCost,
 	}
 }

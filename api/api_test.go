@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
@@ -28,6 +29,16 @@ func TestBounds(t *testing.T) {
 			if got := f.Tag.Get(c.tag); got != c.want[f.Name] {
 				t.Errorf("%T.%s has %s %q, jobs have %q", c.of, f.Name, c.tag, got, c.want[f.Name])
 			}
+		}
+	}
+}
+
+// TestSeconds: a budget's time is the same on both ends.
+func TestSeconds(t *testing.T) {
+	for ms := range time.Duration(20_000) {
+		b := evotune.Budget{Time: ms * time.Millisecond}
+		if got := api.BudgetOf(b).Budget(); got != b {
+			t.Fatalf("%s was sent, %s arrived", b.Time, got.Time)
 		}
 	}
 }

@@ -81,6 +81,7 @@ func (c *Client) follow(ctx context.Context, id string, short bool) iter.Seq2[Mo
 type follower struct {
 	status   *Status
 	started  *evotune.Started
+	budget   evotune.Budget // the newest
 	begun    time.Time
 	paused   time.Duration // of this run
 	fresh    int           // results of this run
@@ -123,7 +124,7 @@ func (f *follower) event(e Event) (*evotune.Event, error) {
 		if err := json.Unmarshal(e.Data, out.Started); err != nil {
 			return nil, err
 		}
-		f.started, f.begun, f.paused, f.end = out.Started, e.Time, 0, nil
+		f.started, f.budget, f.begun, f.paused, f.end = out.Started, out.Started.Config.Budget, e.Time, 0, nil
 		if e.ID > f.until {
 			f.fresh = 0
 		}
@@ -148,7 +149,10 @@ func (f *follower) event(e Event) (*evotune.Event, error) {
 		f.paused += out.Continued.After
 	case "budget":
 		out.Budget = new(evotune.Budget)
-		return out, json.Unmarshal(e.Data, out.Budget)
+		if err := json.Unmarshal(e.Data, out.Budget); err != nil {
+			return nil, err
+		}
+		f.budget = *out.Budget
 	case "searched":
 		out.Searched = new(evotune.Searched)
 		return out, json.Unmarshal(e.Data, out.Searched)
@@ -212,7 +216,7 @@ func (f *follower) progress(at time.Time) evotune.Progress {
 	for _, n := range f.verdicts {
 		p.Evaluated += n
 	}
-	b := f.started.Config.Budget
+	b := f.budget
 	if b.Time > 0 {
 		p.Remaining = max(0, b.Time-p.Elapsed)
 	}

@@ -30,7 +30,7 @@ type Outcomes struct {
 // sums are those of results.
 type sums struct {
 	stages   map[evaluator.Stage]StageSum
-	failures map[failureKey]Failure
+	failures map[Failure]Failure // by verdict, stage and what is alike
 }
 
 // An outcome is of one result what is summed up.
@@ -51,25 +51,29 @@ type outcome struct {
 // A StageSum counts how candidates left a stage. Those that share the binary of another are not
 // counted from inspection on.
 type StageSum struct {
-	Passed, Failed, NotRun int
-	Elapsed                time.Duration
+	Passed  int           `json:"passed"`
+	Failed  int           `json:"failed"`
+	NotRun  int           `json:"not_run"`
+	Elapsed time.Duration `json:"-"`
+}
+
+// OwnStep says whether a step is of a result itself, and not of the one that it shares a binary with, if any.
+func OwnStep(sharedWith string, stage evaluator.Stage) bool {
+	return sharedWith == "" || stage == evaluator.StageRender || stage == evaluator.StageCompile
 }
 
 // A Failure counts results with one verdict other than correct, at one stage and for one reason,
 // numbers in it set aside.
 type Failure struct {
-	failureKey
-	Count int
+	Verdict evaluator.Verdict `json:"verdict"`
+	Stage   evaluator.Stage   `json:"stage"`
+	Count   int               `json:"count"`
+	// Alike is what the reasons have in common. Beyond the first 1000 kinds of failures it is empty, as is Reason.
+	Alike string `json:"-"`
 	// Reason and Candidate are those of the first proposal.
-	Reason, Candidate string
-	index             int
-}
-
-type failureKey struct {
-	Verdict evaluator.Verdict
-	Stage   evaluator.Stage
-	// Alike is what the reasons have in common; empty for those of too many kinds.
-	Alike string
+	Reason    string `json:"reason"`
+	Candidate string `json:"candidate"`
+	index     int
 }
 
 // A failure's numbers differ from candidate to candidate.
@@ -133,11 +137,11 @@ func (s *sums) count(o outcome) {
 		s.stages = map[evaluator.Stage]StageSum{}
 	}
 	if s.failures == nil {
-		s.failures = map[failureKey]Failure{}
+		s.failures = map[Failure]Failure{}
 	}
 	for _, step := range o.Steps {
-		if o.SharedWith != "" && step.Stage != evaluator.StageRender && step.Stage != evaluator.StageCompile {
-			continue // counted with the one that it shares a binary with
+		if !OwnStep(o.SharedWith, step.Stage) {
+			continue
 		}
 		sum := s.stages[step.Stage]
 		switch step.Outcome {
@@ -155,14 +159,16 @@ func (s *sums) count(o outcome) {
 	if v == evaluator.Correct {
 		return
 	}
-	k, reason := failureKey{v, o.Stage, Alike(o.Reason)}, o.Reason
+	k, reason := Failure{Verdict: v, Stage: o.Stage, Alike: Alike(o.Reason)}, o.Reason
 	f, known := s.failures[k]
 	if !known && len(s.failures) >= maxFailures {
 		k.Alike, reason = "", ""
 		f, known = s.failures[k]
 	}
 	if !known || o.told.Index < f.index {
-		f = Failure{k, f.Count, reason, o.told.Candidate, o.told.Index}
+		n := f.Count
+		f = k
+		f.Count, f.Reason, f.Candidate, f.index = n, reason, o.told.Candidate, o.told.Index
 	}
 	f.Count++
 	s.failures[k] = f

@@ -73,7 +73,7 @@ func TestSummary(t *testing.T) {
 		store.Event{Kind: store.KindFinals, Finals: &store.Finals{Winner: "1", Fitness: 0.35, Detail: []byte(`{}`)}},
 	)
 	row := func(v evaluator.Verdict, stage evaluator.Stage, alike string, count int, reason, candidate string) Failure {
-		return Failure{failureKey{v, stage, alike}, count, reason, candidate, 0}
+		return Failure{Verdict: v, Stage: stage, Count: count, Alike: alike, Reason: reason, Candidate: candidate}
 	}
 	sanitizer := row(evaluator.Sanitizer, evaluator.StageSanitize, "race", 1, "race", "4")
 	for n, want := range map[int]struct {
@@ -112,7 +112,7 @@ func TestSummary(t *testing.T) {
 		if d := cmp.Diff(want.verdicts, s.Verdicts) + cmp.Diff(want.best, best); d != "" {
 			t.Errorf("after %d events (-want +got):\n%s", n, d)
 		}
-		if d := cmp.Diff(want.failures, s.Outcomes.Failures(), cmp.AllowUnexported(Failure{}), cmpopts.IgnoreFields(Failure{}, "index")); d != "" {
+		if d := cmp.Diff(want.failures, s.Outcomes.Failures(), cmpopts.IgnoreUnexported(Failure{})); d != "" {
 			t.Errorf("after %d events (-want +got):\n%s", n, d)
 		}
 		stages := s.Outcomes.Stages()

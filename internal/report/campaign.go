@@ -98,10 +98,10 @@ type Campaign struct {
 	TimedShare float64 `json:"timed_share"`
 
 	// Best is the winner of the finals, or the best of the search.
-	Best     *BestView    `json:"best"`
-	Finals   *FinalsView  `json:"finals,omitempty"`
-	Failures []FailureRow `json:"failures"`
-	Stages   []StageRow   `json:"stages"`
+	Best     *BestView        `json:"best"`
+	Finals   *FinalsView      `json:"finals,omitempty"`
+	Failures []record.Failure `json:"failures"`
+	Stages   []StageRow       `json:"stages"`
 	// Operators tells how the search's ways of making candidates did.
 	Operators []OperatorRow `json:"operators"`
 	Genes     []GeneEffect  `json:"genes"`
@@ -126,24 +126,10 @@ type BestView struct {
 	Significant bool `json:"significant"`
 }
 
-// A FailureRow counts candidates that failed for one reason, numbers in it
-// set aside.
-type FailureRow struct {
-	Verdict string `json:"verdict"`
-	Stage   string `json:"stage"`
-	Count   int    `json:"count"`
-	// Reason and Candidate are those of the first.
-	Reason    string `json:"reason"`
-	Candidate string `json:"candidate"`
-}
-
-// A StageRow sums up one stage over all candidates. Those that share the
-// binary of another are not counted from inspection on.
+// A StageRow sums up one stage over all candidates.
 type StageRow struct {
-	Stage   string  `json:"stage"`
-	Passed  int     `json:"passed"`
-	Failed  int     `json:"failed"`
-	NotRun  int     `json:"not_run"`
+	Stage string `json:"stage"`
+	record.StageSum
 	Seconds float64 `json:"seconds"`
 	// Share is of the time of all stages of all candidates. Stages of several
 	// candidates overlap, so it is no share of the wall time.
@@ -210,7 +196,7 @@ func NewCampaign(l Log) (*Campaign, error) {
 		Format: CampaignFormat, Made: l.Made.UTC().Truncate(time.Second), By: l.By,
 		Campaign: c.ID, State: string(c.State), Reason: c.Reason, Started: c.StartedAt, Last: c.LastAt,
 		Strategy: c.Started.Strategy, SearchVersion: c.Started.SearchVersion, Seed: c.Started.Seed,
-		Failures: []FailureRow{}, NotRun: []string{}, Genes: []GeneEffect{},
+		Failures: []record.Failure{}, NotRun: []string{}, Genes: []GeneEffect{},
 	}
 	if c.State == store.Running && !l.Running {
 		r.State = "killed"
@@ -304,7 +290,7 @@ func (r *Campaign) read(h *record.History) (map[string]int, error) {
 	}
 	for _, name := range evaluator.Stages() {
 		s := stages[name]
-		row := StageRow{Stage: string(name), Passed: s.Passed, Failed: s.Failed, NotRun: s.NotRun, Seconds: s.Elapsed.Seconds()}
+		row := StageRow{Stage: string(name), StageSum: s, Seconds: s.Elapsed.Seconds()}
 		if total > 0 {
 			row.Share = row.Seconds / total
 		}
@@ -312,7 +298,7 @@ func (r *Campaign) read(h *record.History) (map[string]int, error) {
 	}
 	for _, f := range h.Outcomes.Failures() {
 		if f.Verdict != evaluator.Slower {
-			r.Failures = append(r.Failures, FailureRow{Verdict: string(f.Verdict), Stage: string(f.Stage), Count: f.Count, Reason: f.Reason, Candidate: f.Candidate})
+			r.Failures = append(r.Failures, f)
 		}
 	}
 	return notRun, nil
@@ -339,8 +325,8 @@ func timed(res evaluator.Result) float64 {
 // count adds the checks of a result that did not run.
 func count(res evaluator.Result, notRun map[string]int) {
 	for _, step := range res.Steps {
-		if res.SharedWith != "" && step.Stage != evaluator.StageRender && step.Stage != evaluator.StageCompile {
-			continue // counted with the one that it shares a binary with
+		if !record.OwnStep(res.SharedWith, step.Stage) {
+			continue
 		}
 		for _, v := range step.Evidence {
 			if v.Outcome == evaluator.NotRun {

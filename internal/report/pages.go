@@ -811,7 +811,7 @@ func (r *Campaign) verdictBlocks() []block {
 	}
 	ft := table{Head: []string{"count", "verdict", "stage", "reason (of the first)", "candidate"}}
 	for _, f := range r.Failures[:min(len(r.Failures), maxFailures)] {
-		ft.Rows = append(ft.Rows, []cell{number("%d", f.Count), {f.Verdict, verdictTone(f.Verdict)}, text(f.Stage), text(shorten(words.FirstLine(f.Reason), 300)), id(f.Candidate)})
+		ft.Rows = append(ft.Rows, []cell{number("%d", f.Count), {string(f.Verdict), verdictTone(string(f.Verdict))}, text(string(f.Stage)), text(shorten(words.FirstLine(f.Reason), 300)), id(f.Candidate)})
 	}
 	out = append(out, ft)
 	if n := len(r.Failures) - maxFailures; n > 0 {

@@ -68,8 +68,13 @@ type stream struct {
 	bell  sync.Mutex    // for woken alone: who rings does not wait for who reads
 	woken chan struct{} // closed and made anew when there may be something new
 
-	mu      sync.Mutex
-	read    uint64          // events before it were looked at
+	mu sync.Mutex
+	reading
+}
+
+// A reading is what a stream has of the events that were looked at.
+type reading struct {
+	read    uint64          // the newest of them
 	lines   []line          // the newest, at most cached
 	before  uint64          // the newest event that is no longer in lines
 	records map[uint64]bool // the events that told a new best
@@ -79,6 +84,10 @@ type stream struct {
 	started *api.Started
 	last    time.Time       // of the newest event
 	kept    map[uint64]line // beginnings and ends, which tell of what was before them
+}
+
+func newReading() reading {
+	return reading{records: map[uint64]bool{}, kept: map[uint64]line{}}
 }
 
 // A board is the newest statuses, and the channel of changes as they were made.
@@ -119,7 +128,7 @@ func (s *streams) join(campaign string) (t *stream, leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t = s.of[campaign]; t == nil {
-		t = &stream{streams: s, campaign: campaign, woken: make(chan struct{}), records: map[uint64]bool{}, kept: map[uint64]line{}}
+		t = &stream{streams: s, campaign: campaign, woken: make(chan struct{}), reading: newReading()}
 		s.of[campaign] = t
 	}
 	if t.followers++; t.followers == 1 {
@@ -247,7 +256,12 @@ func (t *stream) after(seq uint64) (lines []line, woken <-chan struct{}, err err
 }
 
 // catchUp reads what the log has that was not looked at, once for all followers.
-func (t *stream) catchUp() error {
+func (t *stream) catchUp() (err error) {
+	defer func() {
+		if err != nil {
+			t.reading = newReading() // the event may be half looked at
+		}
+	}()
 	if t.read == 0 {
 		if err := t.skim(); err != nil {
 			return err
