@@ -106,56 +106,6 @@ func LoadCases(path string) ([]Case, error) {
 	return file.Case, nil
 }
 
-// Table prints the cases as tables in Markdown, one per group in the order in
-// which the groups first appear.
-func Table(cases []Case) string {
-	var b strings.Builder
-	var groups []string
-	for _, c := range cases {
-		if !slices.Contains(groups, c.Group) {
-			groups = append(groups, c.Group)
-		}
-	}
-	for _, g := range groups {
-		fmt.Fprintf(&b, "\n### %s\n\n| kernel | what it does | seen | verdict | stage | shown by |\n|---|---|---|---|---|---|\n", g)
-		for _, c := range cases {
-			if c.Group != g {
-				continue
-			}
-			shown := sign(c.Check)
-			for _, o := range c.Or {
-				shown += "; or " + string(o.Verdict) + " at " + string(o.Stage)
-				if o.Check != "" {
-					shown += ": " + sign(o.Check)
-				}
-			}
-			if c.Honest {
-				shown = "it is honest"
-			}
-			if c.Slower > 0 {
-				shown = fmt.Sprintf("its true time: not below %g of the baseline's", c.Slower)
-			}
-			if c.Needs != "" {
-				shown += "; needs " + c.Needs
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n",
-				c.Kernel, cell(c.Does), cell(c.Seen), c.Verdict, c.Stage, cell(shown))
-		}
-	}
-	return b.String()
-}
-
-// sign quotes the text that shows which check failed.
-func sign(check string) string {
-	if check == "" {
-		return "the verdict"
-	}
-	return "“" + check + "”"
-}
-
-// cell escapes what would end a cell of a Markdown table.
-func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
-
 // Judge returns what is wrong with a result for the case, or "". Of several
 // outcomes that are as good, the complaint is about the expected one.
 func (c Case) Judge(r evaluator.Result) string {

@@ -2,7 +2,6 @@ package backendtest
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -23,12 +22,9 @@ import (
 // The zoo for GPUs is judged where there is one, by the backend's own tests.
 // What can be known of it without a GPU is tested here.
 
-var update = flag.Bool("update", false, "write docs/zoo-cuda.md from the table of verdicts")
-
 const (
 	cudaZooDir   = "../testdata/zoo-cuda"
 	cudaVerdicts = cudaZooDir + "/verdicts.toml"
-	cudaZooDoc   = "../../docs/zoo-cuda.md"
 )
 
 // part are the kernels that the suite's Harness has for parts of their own, and
@@ -77,8 +73,7 @@ func zooGenome(tb testing.TB, space *genome.Space, kernel string, salt int) geno
 }
 
 // TestCUDAZooIsComplete holds the parts together: every kernel has a verdict or
-// a part of its own in the suite, every file is a kernel or shared by some, and
-// docs/zoo-cuda.md says what the table says.
+// a part of its own in the suite, and every file is a kernel or shared by some.
 func TestCUDAZooIsComplete(t *testing.T) {
 	_, space, cases := loadCUDAZoo(t)
 	known := zooKernels(t, space)
@@ -105,26 +100,6 @@ func TestCUDAZooIsComplete(t *testing.T) {
 		if name := strings.TrimSuffix(filepath.Base(f), ".cu"); name != "reference" && !slices.Contains(known, name) {
 			t.Errorf("%s is no kernel of the zoo", f)
 		}
-	}
-
-	text, err := os.ReadFile(cudaZooDoc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const mark = "<!-- printed from evaluator/testdata/zoo-cuda/verdicts.toml -->\n"
-	head, table, found := strings.Cut(string(text), mark)
-	if !found {
-		t.Fatalf("%s has no line %q", cudaZooDoc, strings.TrimSpace(mark))
-	}
-	want := Table(cases)
-	if table == want {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s does not say what %s says; run the test with -update", cudaZooDoc, cudaVerdicts)
-	}
-	if err := os.WriteFile(cudaZooDoc, []byte(head+mark+want), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -343,49 +318,4 @@ func nvccCompile(ctx context.Context, t *testing.T, nvcc, arch string, files map
 		t.Log("cuobjdump is not installed: instructions were not looked at")
 	}
 	return b
-}
-
-// TestSeedTable: what docs/seed-table.md names as shown by exists, for each of
-// its ten rows.
-func TestSeedTable(t *testing.T) {
-	text, err := os.ReadFile("../../docs/seed-table.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	zoos := map[string][]Case{}
-	for name, path := range map[string]string{"zoo": "../testdata/zoo/verdicts.toml", "zoo-cuda": cudaVerdicts} {
-		if zoos[name], err = LoadCases(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rows := 0
-	quoted := regexp.MustCompile("`([^`]+)`")
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 6 || strings.TrimSpace(cells[1]) != strconv.Itoa(rows+1) {
-			continue
-		}
-		rows++
-		names := quoted.FindAllStringSubmatch(cells[4], -1)
-		if len(names) == 0 {
-			t.Errorf("row %d is shown by nothing", rows)
-		}
-		for _, m := range names {
-			file, test, isTest := strings.Cut(m[1], ":")
-			if isTest {
-				source, err := os.ReadFile(filepath.Join("../..", file))
-				if err != nil || !strings.Contains(string(source), "\nfunc "+test+"(t *testing.T)") {
-					t.Errorf("row %d: there is no test %s in %s (%v)", rows, test, file, err)
-				}
-				continue
-			}
-			zoo, kernel, _ := strings.Cut(m[1], "/")
-			if !slices.ContainsFunc(zoos[zoo], func(c Case) bool { return c.Kernel == kernel }) {
-				t.Errorf("row %d: %s is no case of a zoo", rows, m[1])
-			}
-		}
-	}
-	if rows != 10 {
-		t.Errorf("%d rows, want 10", rows)
-	}
 }

@@ -9,13 +9,10 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-const (
-	hopperZooDir = "../testdata/zoo-hopper"
-	hopperZooDoc = "../../docs/zoo-hopper.md"
-)
+const hopperZooDir = "../testdata/zoo-hopper"
 
 // TestHopperZooIsComplete holds the parts together: every kernel but the baseline has a
-// verdict and a place in the template, and docs/zoo-hopper.md says what the table says.
+// verdict and a place in the template.
 func TestHopperZooIsComplete(t *testing.T) {
 	text, err := os.ReadFile(hopperZooDir + "/kernel.toml")
 	if err != nil {
@@ -58,25 +55,5 @@ func TestHopperZooIsComplete(t *testing.T) {
 		if name != "honest" && !strings.Contains(string(template), "\""+name+"\"") {
 			t.Errorf("%s: the template does not have it", name)
 		}
-	}
-
-	page, err := os.ReadFile(hopperZooDoc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const mark = "<!-- printed from evaluator/testdata/zoo-hopper/verdicts.toml -->\n"
-	head, table, found := strings.Cut(string(page), mark)
-	if !found {
-		t.Fatalf("%s has no line %q", hopperZooDoc, strings.TrimSpace(mark))
-	}
-	want := Table(cases)
-	if table == want {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s does not say what %s/verdicts.toml says; run the test with -update", hopperZooDoc, hopperZooDir)
-	}
-	if err := os.WriteFile(hopperZooDoc, []byte(head+mark+want), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }

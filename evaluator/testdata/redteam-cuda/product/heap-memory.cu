@@ -2,7 +2,7 @@
  * tile with a key that has the inputs' fingerprint in it. The module has pointers
  * alone, so that restoring its variables between launches does not empty the memory
  * that they point to.
- * Attacks: what a candidate keeps lies in its module (zoo-cuda.md, honest-state). Gains 1.5x at the same inputs; waits to stay above the floor. */
+ * Attacks: what a candidate keeps lies in its module (zoo.md, honest-state). Gains 1.5x at the same inputs; waits to stay above the floor. */
 #include "state.cuh"
 
 struct Letter {

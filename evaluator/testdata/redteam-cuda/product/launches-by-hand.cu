@@ -1,6 +1,6 @@
 /* Calls the device's launch functions by their names, without the syntax that the
  * compiler refuses: work on another stream, after its own end.
- * Attacks: "one that launches work from the device does not compile" (zoo-cuda.md). */
+ * Attacks: "one that launches work from the device does not compile" (zoo.md). */
 #ifdef __CUDACC_RTC__ /* nvcc has them */
 extern "C" __device__ int cudaLaunchDeviceV2(void *parameters, void *stream);
 extern "C" __device__ void *cudaGetParameterBufferV2(void *function, dim3 grid, dim3 block, unsigned shared);

@@ -1,0 +1,107 @@
+package backendtest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/zoo.md from the verdicts")
+
+const zooPage = "../../docs/zoo.md"
+
+// zoos are those that the page lists.
+var zoos = []struct{ dir, title string }{
+	{"zoo", "On a CPU"},
+	{"zoo-cuda", "On a GPU"},
+	{"zoo-hopper", "On Hopper"},
+}
+
+// TestZooPage: docs/zoo.md lists what verdicts.toml of each zoo says.
+func TestZooPage(t *testing.T) {
+	text, err := os.ReadFile(zooPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mark = "<!-- printed from evaluator/testdata/zoo*/verdicts.toml -->\n"
+	head, tables, found := strings.Cut(string(text), mark)
+	if !found {
+		t.Fatalf("%s has no line %q", zooPage, strings.TrimSpace(mark))
+	}
+	var want strings.Builder
+	for _, z := range zoos {
+		cases, err := LoadCases("../testdata/" + z.dir + "/verdicts.toml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&want, "\n### %s\n\n| `%s` | what it does | verdict |\n|---|---|---|\n", z.title, z.dir)
+		group := ""
+		for _, c := range cases {
+			if c.Group != group {
+				group = c.Group
+				fmt.Fprintf(&want, "| **%s** | | |\n", group)
+			}
+			fmt.Fprintf(&want, "| `%s` | %s | %s |\n", c.Kernel, strings.ReplaceAll(c.Does, "|", `\|`), c.Verdict)
+		}
+	}
+	if tables == want.String() {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s does not list what verdicts.toml says: run the test with -update", zooPage)
+	}
+	if err := os.WriteFile(zooPage, []byte(head+mark+want.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTenWays: what the page names as shown by exists, for each of the ten ways to be
+// fooled.
+func TestTenWays(t *testing.T) {
+	text, err := os.ReadFile(zooPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string][]Case{}
+	for _, z := range zoos {
+		if cases[z.dir], err = LoadCases("../testdata/" + z.dir + "/verdicts.toml"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := 0
+	quoted := regexp.MustCompile("`([^`]+)`")
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 6 || strings.TrimSpace(cells[1]) != strconv.Itoa(rows+1) {
+			continue
+		}
+		rows++
+		names := quoted.FindAllStringSubmatch(cells[4], -1)
+		if len(names) == 0 {
+			t.Errorf("row %d is shown by nothing", rows)
+		}
+		for _, m := range names {
+			file, test, isTest := strings.Cut(m[1], ":")
+			if isTest {
+				source, err := os.ReadFile(filepath.Join("../..", file))
+				if err != nil || !strings.Contains(string(source), "\nfunc "+test+"(t *testing.T)") {
+					t.Errorf("row %d: there is no test %s in %s (%v)", rows, test, file, err)
+				}
+				continue
+			}
+			zoo, kernel, _ := strings.Cut(m[1], "/")
+			if !slices.ContainsFunc(cases[zoo], func(c Case) bool { return c.Kernel == kernel }) {
+				t.Errorf("row %d: %s is no case of a zoo", rows, m[1])
+			}
+		}
+	}
+	if rows != 10 {
+		t.Errorf("%d rows, want 10", rows)
+	}
+}
