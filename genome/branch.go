@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/evotune/evotune/internal/naming"
 )
 
 // A branch is the space of one alternative; a space that is not a union has one.
@@ -64,7 +66,7 @@ func (b *branch) checkCycles() error {
 	for g := range all {
 		all[g] = g
 	}
-	trail := Cycle(all, func(g int) []int {
+	trail := naming.Cycle(all, func(g int) []int {
 		if b.whens[g] == nil {
 			return nil
 		}
@@ -78,38 +80,6 @@ func (b *branch) checkCycles() error {
 		names[i] = b.genes[g].Name
 	}
 	return fmt.Errorf("space: conditions depend on each other: %s", strings.Join(names, " needs "))
-}
-
-// Cycle looks for an element that needs itself, directly or through others. It returns
-// the path from the first element of all that leads to a cycle, up to where the path
-// meets itself; nil when there is none.
-func Cycle[T comparable](all []T, needs func(T) []T) []T {
-	const onTheWay, done = 1, 2
-	state := map[T]int{}
-	var visit func(x T, trail []T) []T
-	visit = func(x T, trail []T) []T {
-		trail = append(trail, x)
-		switch state[x] {
-		case onTheWay:
-			return trail
-		case done:
-			return nil
-		}
-		state[x] = onTheWay
-		for _, other := range needs(x) {
-			if found := visit(other, trail); found != nil {
-				return found
-			}
-		}
-		state[x] = done
-		return nil
-	}
-	for _, x := range all {
-		if found := visit(x, nil); found != nil {
-			return found
-		}
-	}
-	return nil
 }
 
 // inactive says whether a slot of a gene means that it does not exist.

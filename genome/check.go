@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/evotune/evotune/internal/naming"
 )
 
 // Check returns nil if g is a valid genome of this space, else an *InvalidError that
@@ -136,7 +138,7 @@ func has(values []Value, wanted Value) string {
 		list = append(list, "...")
 	}
 	msg := "it has " + strings.Join(list, ", ")
-	if near := Nearest(wanted.String(), list); near != "" && wanted.kind == KindString {
+	if near := naming.Nearest(wanted.String(), list); near != "" && wanted.kind == KindString {
 		msg = fmt.Sprintf("did you mean %s? %s", near, msg)
 	}
 	return msg

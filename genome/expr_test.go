@@ -97,26 +97,3 @@ func TestExpr(t *testing.T) {
 		t.Errorf("an array is a value: %v", x)
 	}
 }
-
-func TestNearest(t *testing.T) {
-	known := []string{"BM", "BN", "BK", "STAGES", "THREADS", "PACK_A"}
-	for name, want := range map[string]string{
-		"bm": "BM", "BL": "BM", "STAGE": "STAGES", "STAGSE": "STAGES", "THREAD": "THREADS", "PACKA": "PACK_A",
-		"X": "", "QQ": "", "VECTOR": "", "": "",
-	} {
-		if got := Nearest(name, known); got != want {
-			t.Errorf("nearest to %s is %q, want %q", name, got, want)
-		}
-	}
-	for _, tt := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"abc", "xabc", 1}, {"kitten", "sitting", 3}} {
-		if got := EditDistance(tt.a, tt.b); got != tt.want {
-			t.Errorf("EditDistance(%q, %q) = %d, want %d", tt.a, tt.b, got, tt.want)
-		}
-		if got := EditDistance(tt.b, tt.a); got != tt.want {
-			t.Errorf("EditDistance(%q, %q) = %d, want %d", tt.b, tt.a, got, tt.want)
-		}
-	}
-}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/evotune/evotune/internal/naming"
 )
 
 //go:embed templates
@@ -159,7 +161,7 @@ func (c *Catalogue) Get(name string) (*Definition, error) {
 	}
 	names := c.Names()
 	near := ""
-	if n := nearest(name, names); n != "" {
+	if n := naming.Nearest(name, names); n != "" {
 		near = "did you mean " + n + "? "
 	}
 	return nil, fmt.Errorf("%w %q: %sthere are %s; --kernels DIR adds your own", ErrUnknownKernel, name, near, strings.Join(names, ", "))

@@ -13,6 +13,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/evotune/evotune/internal/naming"
 )
 
 // A document is a parsed TOML file that knows the position of each of its values.
@@ -560,7 +562,7 @@ func (d *document) oneOf(n *node, what string, words []string) {
 		return
 	}
 	near := ""
-	if m := nearest(n.str, words); m != "" {
+	if m := naming.Nearest(n.str, words); m != "" {
 		near = "did you mean " + m + "? "
 	}
 	d.fail(n.at, "unknown %s %q: %sthere are %s", what, n.str, near, strings.Join(words, ", "))

@@ -117,15 +117,3 @@ func TestDataRoundTrip(t *testing.T) {
 		}
 	})
 }
-
-func TestNearest(t *testing.T) {
-	known := []string{"sgemm", "softmax", "rmsnorm", "conv2d", "attention"}
-	for name, want := range map[string]string{
-		"sgem": "sgemm", "SGEMM": "sgemm", "sgmem": "sgemm", "soft-max": "softmax", "atention": "attention", "norm": "", "x": "", "": "",
-		strings.Repeat("attention", 20): "",
-	} {
-		if got := nearest(name, known); got != want {
-			t.Errorf("nearest to %q is %q, want %q", name, got, want)
-		}
-	}
-}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/naming"
 )
 
 // Backends lists the backends that definitions may name.
@@ -200,7 +201,7 @@ func (l *loader) cycles(im *Implementation) {
 	for i, g := range im.Parameters {
 		names[i] = g.Name
 	}
-	trail := genome.Cycle(names, func(name string) []string {
+	trail := naming.Cycle(names, func(name string) []string {
 		if im.whens[name] == nil {
 			return nil
 		}

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/evotune/evotune/internal/naming"
 )
 
 // Format is the version of kernel.toml that this package reads.
@@ -236,7 +238,7 @@ func (l *loader) file(n *node, include bool) string {
 				names = append(names, l.entries(l.shared, path.Dir(name))...)
 			}
 		}
-		if near := nearest(path.Base(name), names); near != "" {
+		if near := naming.Nearest(path.Base(name), names); near != "" {
 			advice += ": did you mean " + path.Join(path.Dir(name), near) + "?"
 		} else {
 			advice += ": create it, or correct the name"

@@ -250,7 +250,7 @@ var loadErrors = []struct {
 
 	// Scalars.
 	{"scalar called like a buffer", `name = "alpha"`, `name = ‸"A"`, `scalar A: the name is already taken on line 37: choose another`},
-	{"scalar of another type", "dtype = \"f32\"\nvalue", "dtype = ‸\"f16\"\nvalue", `unknown dtype of a scalar "f16": did you mean f64? there are f64, f32, i64, i32`},
+	{"scalar of another type", "dtype = \"f32\"\nvalue", "dtype = ‸\"f16\"\nvalue", `unknown dtype of a scalar "f16": there are f64, f32, i64, i32`},
 	{"scalar with an unknown name", `value = "1/K"`, `value = "1/‸D"`, `in the expression "1/D": unknown name D; known are K, M, N`},
 	{"scalar divides by zero", `value = "1/K"`, `value = ‸"1/(K-32)"`, `scalar alpha at shape 64: expression "1/(K-32)" gives +Inf: a division by zero or an overflow`},
 	{"scalar is no integer", "dtype = \"f32\"\nvalue = \"1/K\"", "dtype = \"i32\"\nvalue = ‸\"1/K\"", `scalar alpha at shape 64: "1/K" gives 0.03125, which is no i32`},

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/naming"
 )
 
 // A DType is the type of the elements of a buffer, or of a scalar.
@@ -428,7 +429,7 @@ func (p *Problem) Shape(name string) (Shape, error) {
 		names[i] = s.Name
 	}
 	near := ""
-	if n := nearest(name, names); n != "" {
+	if n := naming.Nearest(name, names); n != "" {
 		near = "did you mean " + n + "? "
 	}
 	return Shape{}, fmt.Errorf("%w %q: %sthere are %s", ErrUnknownShape, name, near, strings.Join(names, ", "))

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/export"
+	"github.com/evotune/evotune/internal/naming"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -253,7 +253,7 @@ func suggest(key string, known map[string]setting) string {
 		return fmt.Sprintf(": it is spelled %q", alt)
 	}
 	names := slices.Sorted(maps.Keys(known))
-	if near := genome.Nearest(alt, names); near != "" {
+	if near := naming.Nearest(alt, names); near != "" {
 		return fmt.Sprintf(": did you mean %s?", near)
 	}
 	return ": the keys are " + strings.Join(names, ", ")

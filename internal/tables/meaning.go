@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/naming"
 )
 
 // This file says what Python's expressions mean, in the expressions of this project. The
@@ -306,7 +307,7 @@ func (names pyNames) value(n *pyNode) (meaning, error) {
 				known = append(known, name)
 			}
 			slices.Sort(known)
-			if near := genome.Nearest(n.name, known); near != "" {
+			if near := naming.Nearest(n.name, known); near != "" {
 				return m, n.fail("unknown name %s; did you mean %s?", n.name, near)
 			}
 			return m, n.fail("unknown name %s", n.name)
