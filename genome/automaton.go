@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+
+	"github.com/evotune/evotune/internal/expr"
 )
 
 // An automaton is the diagram of a single constraint: reading the slots of the
@@ -38,12 +40,12 @@ var errBudget = errors.New("the diagram is too large")
 // variables; those that do not matter have none.
 type overflowError struct{ vals []Value }
 
-func (*overflowError) Error() string { return overflowMessage }
+func (*overflowError) Error() string { return expr.ErrOverflow.Error() }
 
 // A scoped is a term to be compiled to an automaton.
 type scoped struct {
-	pool *pool
-	term *term
+	pool *expr.Pool
+	term *expr.Term
 	// reads lists the variables in the order of their genes; conditional ones
 	// are read even if the term does not depend on them.
 	reads []read
@@ -75,7 +77,7 @@ func compileAutomaton(s scoped, budget int) (*automaton, error) {
 		budget: budget,
 		memo:   map[uint64]int32{},
 		unique: map[string]int32{},
-		vals:   make([]Value, maxScope),
+		vals:   make([]Value, expr.MaxVariables),
 		maybe:  make([]bool, len(s.reads)+1),
 	}
 	for i := len(s.reads) - 1; i >= 0; i-- {
@@ -123,25 +125,17 @@ type automatonBuilder struct {
 }
 
 // build returns the node from which the variables read from position at on decide t.
-func (b *automatonBuilder) build(t *term, at int) (int32, error) {
-	end := int32(-1)
-	switch {
-	case t.op == opErr:
-		b.failed(t.val)
-		end = b.bad
-	case t.op == opConst && t.val.bits != 0:
-		end = b.yes
-	case t.op == opConst:
-		end = b.no
-	}
-	if end >= 0 && (!b.maybe[at] || end == b.absent) {
+func (b *automatonBuilder) build(t *expr.Term, at int) (int32, error) {
+	decided := t.Decided()
+	end := b.end(decided)
+	if decided != expr.Undecided && (!b.maybe[at] || end == b.absent) {
 		return end, nil
 	}
-	for !b.reads[at].conditional && t.vars&(1<<b.reads[at].variable) == 0 {
+	for !b.reads[at].conditional && t.Variables()&(1<<b.reads[at].variable) == 0 {
 		at++ // t does not depend on it
 	}
 	r := &b.reads[at]
-	key := uint64(uint32(t.id))<<8 | uint64(at)
+	key := uint64(uint32(t.ID()))<<8 | uint64(at)
 	if n, ok := b.memo[key]; ok {
 		return n, nil
 	}
@@ -150,23 +144,14 @@ func (b *automatonBuilder) build(t *term, at int) (int32, error) {
 		return 0, errBudget
 	}
 	kids := make([]int32, n, n+1)
-	lastOne := t.vars == 1<<r.variable && !b.maybe[at+1]
+	lastOne := t.Variables() == 1<<r.variable && !b.maybe[at+1]
 	for i, value := range r.values {
 		b.vals[r.variable] = value
 		if lastOne { // avoids making a term
-			x, ok := t.eval(b.vals, nil)
-			switch {
-			case !ok:
-				b.failed(x)
-				kids[i] = b.bad
-			case x.bits != 0:
-				kids[i] = b.yes
-			default:
-				kids[i] = b.no
-			}
+			kids[i] = b.end(t.Outcome(b.vals))
 			continue
 		}
-		kid, err := b.build(b.pool.subst(t, r.variable, value), at+1)
+		kid, err := b.build(b.pool.Subst(t, r.variable, value), at+1)
 		if err != nil {
 			return 0, err
 		}
@@ -181,11 +166,19 @@ func (b *automatonBuilder) build(t *term, at int) (int32, error) {
 	return node, nil
 }
 
-// failed notes an evaluation that failed with a Value; see eval.
-func (b *automatonBuilder) failed(as Value) {
-	if as == overflowed && b.overflow == nil {
-		b.overflow = slices.Clone(b.vals)
+// end returns the end for an outcome, and notes the values under which the term overflows.
+func (b *automatonBuilder) end(o expr.Outcome) int32 {
+	switch o {
+	case expr.True:
+		return b.yes
+	case expr.False:
+		return b.no
+	case expr.Overflows:
+		if b.overflow == nil {
+			b.overflow = slices.Clone(b.vals)
+		}
 	}
+	return b.bad
 }
 
 // node returns the unique node with these children.

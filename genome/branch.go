@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/evotune/evotune/internal/expr"
 	"github.com/evotune/evotune/internal/naming"
 )
 
@@ -96,8 +97,8 @@ func (b *branch) build() error {
 			case p.silent:
 				b.postpone(p)
 				active = append(active, p)
-			case r.gene < 0 && p.term.is(Bool(true)):
-			case r.gene < 0 && len(p.scope) == 0 && p.term.val == overflowed:
+			case r.gene < 0 && p.term.Decided() == expr.True:
+			case r.gene < 0 && len(p.scope) == 0 && p.term.Decided() == expr.Overflows:
 				return r.overflow(b, make([]Value, len(r.names)))
 			case r.gene < 0 && len(p.scope) == 0: // false or failing
 				return b.emptied([]*rule{r})

@@ -138,7 +138,7 @@ func has(values []Value, wanted Value) string {
 		list = append(list, "...")
 	}
 	msg := "it has " + strings.Join(list, ", ")
-	if near := naming.Nearest(wanted.String(), list); near != "" && wanted.kind == KindString {
+	if near := naming.Nearest(wanted.String(), list); near != "" && wanted.Kind() == KindString {
 		msg = fmt.Sprintf("did you mean %s? %s", near, msg)
 	}
 	return msg
@@ -151,7 +151,7 @@ func (s *Space) valueIndex(gene int, v Value) (int, bool) {
 		return k, true
 	}
 	for _, kind := range []Kind{KindInt, KindFloat} {
-		if w, ok := v.convert(kind); ok {
+		if w, ok := v.As(kind); ok {
 			if k, ok := s.lookup[gene][w]; ok {
 				return k, true
 			}
@@ -190,7 +190,7 @@ func (s *Space) blank() []int {
 func (s *Space) assign(ix []int, name string, v Value) error {
 	i, ok := s.byName[name]
 	if !ok {
-		return &InvalidError{Msg: unknown("gene", name, s.names(), s.names())}
+		return &InvalidError{Msg: naming.Unknown("gene", name, s.names(), s.names())}
 	}
 	k, ok := s.valueIndex(i, v)
 	if !ok {

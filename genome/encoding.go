@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/evotune/evotune/internal/expr"
 )
 
 // An EncodingError says where an encoding is malformed.
@@ -48,7 +50,7 @@ func fields(s string) ([]field, error) {
 			return fail(start, "NAME=VALUE expected")
 		}
 		name := strings.TrimRight(s[start:start+eq], " ")
-		if !validName(name) {
+		if !expr.IsName(name) {
 			return fail(start, "%q is no gene name (letters, digits and _, not a digit first)", name)
 		}
 		if seen[name] {
@@ -138,19 +140,4 @@ func Alone(encoding string) (Genome, error) {
 		return Genome{}, err
 	}
 	return s.Parse(encoding)
-}
-
-func validName(s string) bool {
-	if s == "" || len(s) > 255 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		digit := '0' <= c && c <= '9'
-		if !letter && (i == 0 || !digit) {
-			return false
-		}
-	}
-	return true
 }

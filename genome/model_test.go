@@ -1,7 +1,6 @@
 package genome
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,11 +8,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/evotune/evotune/internal/expr"
+	"github.com/evotune/evotune/internal/expr/exprtest"
 )
 
 // A model is a declaration of a space, kept so that tests can decide validity
-// by brute force with expr-lang's own machine, sharing no code with terms,
-// automata and diagrams.
+// by brute force, one evaluation of each expression for each genome, without folding, automata and diagrams.
 type model struct {
 	genes       []Gene
 	constraints []Constraint
@@ -54,7 +55,7 @@ func (m model) environments() []map[string]any {
 // idle.
 func (m model) holds(t testing.TB, src string, active map[string]Value, some bool) verdict {
 	for _, env := range m.environments() {
-		e, err := CompileExpr(src, m.sample(env))
+		e, err := expr.Compile(src, m.sample(env))
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
@@ -72,11 +73,9 @@ func (m model) holds(t testing.TB, src string, active map[string]Value, some boo
 			}
 			args[name] = v
 		}
-		x, err := byMachine(src, m.sample(env), args)
+		x, err := e.Any(args)
 		ok, isBool := x.(bool)
 		switch {
-		case errors.Is(err, errMachine):
-			t.Skip(err)
 		case err != nil || !isBool:
 			return fails
 		case some && ok:
@@ -153,7 +152,7 @@ func genModel(t *rapid.T) model {
 	for i := range rapid.IntRange(1, 5).Draw(t, "genes") {
 		g := Gene{Name: string(rune('A' + i)), Ordinal: rapid.Bool().Draw(t, "ordinal")}
 		if i > 0 && rapid.IntRange(0, 3).Draw(t, "conditional") == 0 {
-			g.When = genBool(t, scope{ints, floats, bools, strs}, 2)
+			g.When = exprtest.Condition(t, exprtest.Names{Ints: ints, Floats: floats, Bools: bools, Strings: strs}, 2)
 		}
 		n := rapid.IntRange(1, 4).Draw(t, "values")
 		switch rapid.SampledFrom([]string{"int", "int", "int", "float", "bool", "string"}).Draw(t, "kind") {
@@ -179,97 +178,9 @@ func genModel(t *rapid.T) model {
 		m.genes = append(m.genes, g)
 	}
 	for range rapid.IntRange(0, 4).Draw(t, "constraints") {
-		m.constraints = append(m.constraints, Constraint{Expr: genBool(t, scope{ints, floats, bools, strs}, 3), Why: "so drawn"})
+		m.constraints = append(m.constraints, Constraint{Expr: exprtest.Condition(t, exprtest.Names{Ints: ints, Floats: floats, Bools: bools, Strings: strs}, 3), Why: "so drawn"})
 	}
 	return m
-}
-
-type scope struct{ ints, floats, bools, strs []string }
-
-func genInt(t *rapid.T, s scope, depth int) string {
-	sub := func() string { return genInt(t, s, depth-1) }
-	if depth == 0 || rapid.IntRange(0, 3).Draw(t, "leaf") == 0 {
-		if len(s.ints) > 0 && rapid.IntRange(0, 3).Draw(t, "name") > 0 {
-			return rapid.SampledFrom(s.ints).Draw(t, "int")
-		}
-		return fmt.Sprint(rapid.IntRange(0, 12).Draw(t, "literal"))
-	}
-	switch rapid.IntRange(0, 10).Draw(t, "intop") {
-	case 0, 1:
-		return "(" + sub() + " + " + sub() + ")"
-	case 2:
-		return "(" + sub() + " - " + sub() + ")"
-	case 3, 4:
-		return sub() + " * " + sub()
-	case 5:
-		return "(" + sub() + ") % (" + sub() + ")"
-	case 6:
-		return rapid.SampledFrom([]string{"min", "max", "bitand", "bitor", "bitxor", "bitshl", "bitshr"}).Draw(t, "f") + "(" + sub() + ", " + sub() + ")"
-	case 7:
-		return rapid.SampledFrom([]string{"abs", "-", "bitnot"}).Draw(t, "f") + "(" + sub() + ")"
-	case 8:
-		return "int(" + genFloat(t, s, depth-1) + ")"
-	case 9:
-		return "(" + genBool(t, s, depth-1) + " ? " + sub() + " : " + sub() + ")"
-	}
-	return "sum([" + sub() + ", " + sub() + "])"
-}
-
-func genFloat(t *rapid.T, s scope, depth int) string {
-	sub := func() string { return genFloat(t, s, depth-1) }
-	if depth == 0 || rapid.IntRange(0, 3).Draw(t, "leaf") == 0 {
-		if len(s.floats) > 0 && rapid.Bool().Draw(t, "name") {
-			return rapid.SampledFrom(s.floats).Draw(t, "float")
-		}
-		return rapid.SampledFrom([]string{"0.5", "2.0", "3.25"}).Draw(t, "literal")
-	}
-	switch rapid.IntRange(0, 6).Draw(t, "floatop") {
-	case 0:
-		return "(" + sub() + " + " + genInt(t, s, depth-1) + ")"
-	case 1:
-		return "(" + sub() + " - " + sub() + ")"
-	case 2:
-		return sub() + " * " + sub()
-	case 3:
-		return "(" + genInt(t, s, depth-1) + ") / (" + genInt(t, s, depth-1) + ")"
-	case 4:
-		return "(" + sub() + ") ** 2"
-	case 5:
-		return rapid.SampledFrom([]string{"ceil", "floor", "round", "abs", "-"}).Draw(t, "f") + "(" + sub() + ")"
-	}
-	return "max(" + sub() + ", " + sub() + ")"
-}
-
-func genBool(t *rapid.T, s scope, depth int) string {
-	sub := func() string { return genBool(t, s, depth-1) }
-	if depth == 0 {
-		if len(s.bools) > 0 {
-			return rapid.SampledFrom(s.bools).Draw(t, "bool")
-		}
-		return rapid.SampledFrom([]string{"true", "false"}).Draw(t, "literal")
-	}
-	comparison := rapid.SampledFrom([]string{"<", "<=", ">", ">=", "==", "!="})
-	switch rapid.IntRange(0, 12).Draw(t, "boolop") {
-	case 0, 1, 2, 3:
-		return genInt(t, s, depth-1) + " " + comparison.Draw(t, "cmp") + " " + genInt(t, s, depth-1)
-	case 4:
-		return genFloat(t, s, depth-1) + " " + comparison.Draw(t, "cmp") + " " + genInt(t, s, depth-1)
-	case 5:
-		return "(" + sub() + " and " + sub() + ")"
-	case 6, 7:
-		return "(" + sub() + " or " + sub() + ")"
-	case 8:
-		return "not (" + sub() + ")"
-	case 9:
-		return genInt(t, s, depth-1) + rapid.SampledFrom([]string{" in [1, 2, 8]", " not in [0, 4]", " in 2..9"}).Draw(t, "in")
-	case 10:
-		return "any([" + genInt(t, s, depth-1) + ", 3], # > 2)"
-	case 11:
-		if len(s.strs) > 0 {
-			return rapid.SampledFrom(s.strs).Draw(t, "string") + rapid.SampledFrom([]string{` == "a"`, ` contains "a"`, ` in ["7", ""]`, ` < "b"`, ` matches "^a"`}).Draw(t, "test")
-		}
-	}
-	return "(" + sub() + ") == (" + sub() + ")"
 }
 
 // genSpace draws models until one is a space.

@@ -6,25 +6,27 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/evotune/evotune/internal/expr"
 )
 
 // A rule is a constraint or the condition of a gene.
 type rule struct {
 	Constraint
 	gene  int                // local gene whose condition it is, -1 for a constraint
-	exprs []*Expr            // per set of constants
+	exprs []*expr.Expr       // per set of constants
 	envs  []map[string]Value // the sets
 	names []int              // the local genes that it names
 	// term has the i-th of names as variable i; nil when there are too many.
-	term *term
-	pool *pool // of the term, until the diagrams are built
+	term *expr.Term
+	pool *expr.Pool // of the term, until the diagrams are built
 }
 
 // A piece is a condition, or one of the parts that "and" joins in a
 // constraint: the smaller the pieces, the more genes stay independent.
 type piece struct {
 	*rule
-	term  *term
+	term  *expr.Term
 	scope []int // the local genes that it depends on
 	vars  []int // their variables in the term
 	// silent: it is deferred and not in the diagram. It still joins its genes in one
@@ -33,40 +35,29 @@ type piece struct {
 }
 
 // compileRule compiles the expression under every set of constants.
-func (b *branch) compileRule(r *rule, genes map[string]int, types map[string]Kind, constants []map[string]Value) error {
-	compiled := map[string]*Expr{} // by the kinds of the constants
+func (b *branch) compileRule(r *rule, genes map[string]int, constants []map[string]Value) error {
+	compiled := map[string]*expr.Expr{} // by the kinds of the constants
 	for _, env := range constants {
-		kinds := make(map[string]Kind, len(types)+len(env))
-		sample := make(map[string]any, len(types)+len(env))
+		sample := make(map[string]any, len(genes)+len(env))
 		for name, i := range genes {
-			kinds[name] = types[name]
-			sample[name] = b.genes[i].Values[0].operand()
+			sample[name] = b.genes[i].Values[0]
 		}
 		signature := ""
 		for _, name := range slices.Sorted(maps.Keys(env)) {
-			kinds[name] = env[name].kind
-			sample[name] = env[name].operand()
-			signature += string(rune('0' + env[name].kind))
+			sample[name] = env[name]
+			signature += string(rune('0' + env[name].Kind()))
 		}
 		e, ok := compiled[signature]
 		if !ok {
 			var err error
-			if e, err = compileExpr(r.Expr, kinds, sample); err != nil {
+			if e, err = expr.Condition(r.Expr, sample); err != nil {
 				return err
-			}
-			if k := e.kind; k != KindBool && k != KindNone {
-				return exprError(r.Expr, 0, fmt.Sprintf("it gives a value of type %s, expected a condition (true or false)", k))
-			}
-			if e.kind == KindNone { // the type is known only from what it gives
-				if x, err := e.run(sample); err == nil && x != true && x != false {
-					return exprError(r.Expr, 0, fmt.Sprintf("it gives %s, expected a condition (true or false)", describe(x)))
-				}
 			}
 			compiled[signature] = e
 		}
 		r.exprs = append(r.exprs, e)
 		r.envs = append(r.envs, env)
-		for _, name := range e.names {
+		for _, name := range e.Names() {
 			if g, ok := genes[name]; ok && !slices.Contains(r.names, g) {
 				r.names = append(r.names, g)
 			}
@@ -81,7 +72,7 @@ func (b *branch) compileRule(r *rule, genes map[string]int, types map[string]Kin
 // compileTerm makes the rule's term: true under every set of constants for a
 // constraint, under any for a condition.
 func (r *rule) compileTerm(b *branch) {
-	if len(r.names) > maxScope {
+	if len(r.names) > expr.MaxVariables {
 		return
 	}
 	values := make([][]Value, len(r.names))
@@ -90,14 +81,14 @@ func (r *rule) compileTerm(b *branch) {
 		values[i] = b.genes[g].Values
 		variable[b.genes[g].Name] = i
 	}
-	r.pool = newPool(values)
+	r.pool = expr.NewPool(values)
 	for i, e := range r.exprs {
-		t := r.pool.compile(e, func(name string) *term {
+		t := r.pool.Compile(e, func(name string) *expr.Term {
 			if v, ok := r.envs[i][name]; ok {
-				return r.pool.constant(v)
+				return r.pool.Constant(v)
 			}
 			if at, ok := variable[name]; ok {
-				return r.pool.variable(at, b.genes[r.names[at]].kind)
+				return r.pool.Variable(at, b.genes[r.names[at]].kind)
 			}
 			return nil
 		})
@@ -105,9 +96,9 @@ func (r *rule) compileTerm(b *branch) {
 		case r.term == nil:
 			r.term = t
 		case r.gene >= 0:
-			r.term = r.pool.logic(opOr, r.term, t)
+			r.term = r.pool.Or(r.term, t)
 		default:
-			r.term = r.pool.logic(opAnd, r.term, t)
+			r.term = r.pool.And(r.term, t)
 		}
 	}
 }
@@ -118,16 +109,16 @@ func (r *rule) pieces(b *branch) []*piece {
 		return []*piece{{rule: r, scope: r.names, silent: true}}
 	}
 	var out []*piece
-	var split func(t *term)
-	split = func(t *term) {
-		if t.op == opAnd && r.gene < 0 && !t.args[1].beyond { // the left side may keep the right one from an overflow
-			split(t.args[0])
-			split(t.args[1])
+	var split func(t *expr.Term)
+	split = func(t *expr.Term) {
+		if left, right, ok := t.Parts(); ok && r.gene < 0 {
+			split(left)
+			split(right)
 			return
 		}
 		p := &piece{rule: r, term: t}
 		for i, g := range r.names {
-			if t.vars&(1<<i) != 0 || b.genes[g].conditional {
+			if t.Variables()&(1<<i) != 0 || b.genes[g].conditional {
 				p.scope = append(p.scope, g)
 				p.vars = append(p.vars, i)
 			}
@@ -158,15 +149,9 @@ func (r *rule) judge(b *branch, slot func(gene int) int32) verdict {
 	}
 	if r.term == nil {
 		for i, e := range r.exprs {
-			x, err := e.value(r.operands(b, i, slot))
-			ok, _ := x.(bool)
-			switch {
-			case err != nil:
-				return fails
-			case ok && r.gene >= 0:
-				return holds
-			case !ok && r.gene < 0:
-				return broken
+			switch v := verdictOf(e.Outcome(r.operands(b, i, slot))); {
+			case v == fails, v == holds && r.gene >= 0, v == broken && r.gene < 0:
+				return v
 			}
 		}
 		if r.gene >= 0 {
@@ -174,29 +159,29 @@ func (r *rule) judge(b *branch, slot func(gene int) int32) verdict {
 		}
 		return holds
 	}
-	var buf [maxScope]Value
+	var buf [expr.MaxVariables]Value
 	for i, g := range r.names {
 		buf[i] = b.genes[g].Values[slot(g)]
 	}
-	return r.term.verdict(buf[:])
+	return verdictOf(r.term.Outcome(buf[:]))
 }
 
-// verdict evaluates a condition.
-func (t *term) verdict(vars []Value) verdict {
-	v, ok := t.eval(vars, nil)
-	switch {
-	case !ok:
-		return fails
-	case v.bits != 0:
+// verdictOf is the verdict of a rule whose expression gives an outcome.
+func verdictOf(o expr.Outcome) verdict {
+	switch o {
+	case expr.True:
 		return holds
+	case expr.False:
+		return broken
 	}
-	return broken
+	return fails
 }
 
 // operands returns the values of the names of the i-th expression.
 func (r *rule) operands(b *branch, i int, slot func(gene int) int32) []Value {
-	vars := make([]Value, len(r.exprs[i].names))
-	for j, name := range r.exprs[i].names {
+	names := r.exprs[i].Names()
+	vars := make([]Value, len(names))
+	for j, name := range names {
 		v, constant := r.envs[i][name]
 		if !constant {
 			g := r.names[slices.IndexFunc(r.names, func(g int) bool { return b.genes[g].Name == name })]
@@ -210,7 +195,7 @@ func (r *rule) operands(b *branch, i int, slot func(gene int) int32) []Value {
 // failure describes why the rule cannot be evaluated.
 func (r *rule) failure(b *branch, slot func(gene int) int32) string {
 	for i, e := range r.exprs {
-		if _, err := e.value(r.operands(b, i, slot)); err != nil {
+		if _, err := e.Value(r.operands(b, i, slot)); err != nil {
 			var at *ExprError
 			if errors.As(err, &at) {
 				return fmt.Sprintf("column %d: %s", at.Column, at.Msg)
@@ -228,7 +213,7 @@ func (r *rule) overflow(b *branch, vals []Value) error {
 	var at []string
 	first := func(int) int32 { return 0 }
 	for i, g := range r.names {
-		if v := vals[i]; v.kind != KindNone {
+		if v := vals[i]; v.Kind() != KindNone {
 			at = append(at, fmt.Sprintf("%s = %s", b.genes[g].Name, v))
 			k, rest := int32(slices.Index(b.genes[g].Values, v)), first
 			first = func(other int) int32 {
@@ -239,15 +224,15 @@ func (r *rule) overflow(b *branch, vals []Value) error {
 			}
 		}
 	}
-	out := exprError(r.Expr, 0, "")
+	out := expr.Overflow(r.Expr)
 	for i, e := range r.exprs {
 		var found *ExprError
-		if _, err := e.value(r.operands(b, i, first)); errors.As(err, &found) && found.overflow {
+		if _, err := e.Value(r.operands(b, i, first)); errors.As(err, &found) && errors.Is(err, expr.ErrOverflow) {
 			out = found
 			break
 		}
 	}
-	out.Msg = overflowMessage
+	out.Msg = expr.ErrOverflow.Error()
 	if len(at) > 0 {
 		out.Msg += " where " + strings.Join(at, ", ")
 	}
@@ -277,7 +262,7 @@ func (p *piece) judge(b *branch, slot func(int) int32) verdict {
 	if p.term == nil {
 		return p.rule.judge(b, slot)
 	}
-	var buf [maxScope]Value
+	var buf [expr.MaxVariables]Value
 	for i, g := range p.scope {
 		k := slot(g)
 		if b.inactive(g, k) {
@@ -285,5 +270,5 @@ func (p *piece) judge(b *branch, slot func(int) int32) verdict {
 		}
 		buf[p.vars[i]] = b.genes[g].Values[k]
 	}
-	return p.term.verdict(buf[:])
+	return verdictOf(p.term.Outcome(buf[:]))
 }

@@ -9,6 +9,8 @@ import (
 	"math/rand"
 	"slices"
 	"strings"
+
+	"github.com/evotune/evotune/internal/expr"
 )
 
 // A Space is the set of valid genomes over some genes. It is immutable and
@@ -183,7 +185,7 @@ func (s *Space) declare(genes []Gene) error {
 	}
 	seen := map[string]bool{}
 	for _, g := range genes {
-		if err := checkName(g.Name); err != nil {
+		if err := expr.CheckName(g.Name); err != nil {
 			return fmt.Errorf("space: gene: %w", err)
 		}
 		if seen[g.Name] {
@@ -219,7 +221,7 @@ func (s *Space) declare(genes []Gene) error {
 				if x != y {
 					return int(math.Copysign(1, x-y))
 				}
-				return int(a.kind) - int(b.kind)
+				return int(a.Kind()) - int(b.Kind())
 			})
 		}
 	}
@@ -232,7 +234,7 @@ func (s *Space) declare(genes []Gene) error {
 func ascending(values []Value) bool {
 	for i, v := range values {
 		x, ok := v.Number()
-		if !ok || v.kind == KindBool {
+		if !ok || v.Kind() == KindBool {
 			return false
 		}
 		if i > 0 {
@@ -252,20 +254,20 @@ func normalise(g Gene) ([]Value, Kind, error) {
 	if len(g.Values) > maxValues {
 		return nil, 0, fmt.Errorf("%d values are too many, at most %d", len(g.Values), maxValues)
 	}
-	kind := g.Values[0].kind
+	kind := g.Values[0].Kind()
 	for _, v := range g.Values {
-		if kind == KindInt && v.kind == KindFloat {
+		if kind == KindInt && v.Kind() == KindFloat {
 			kind = KindFloat
 		}
 	}
 	values := make([]Value, len(g.Values))
 	seen := make(map[Value]bool, len(g.Values))
 	for i, v := range g.Values {
-		w, ok := v.convert(kind)
-		if !ok || v.kind == KindNone {
-			return nil, 0, fmt.Errorf("value %s is %s among values of type %s; use one type", v, v.kind.one(), kind)
+		w, ok := v.As(kind)
+		if !ok || v.Kind() == KindNone {
+			return nil, 0, fmt.Errorf("value %s is %s among values of type %s; use one type", v, v.Kind().One(), kind)
 		}
-		if f := w.float(); kind == KindFloat && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		if f, _ := w.Number(); kind == KindFloat && (math.IsNaN(f) || math.IsInf(f, 0)) {
 			return nil, 0, fmt.Errorf("value %s is not finite", w)
 		}
 		if seen[w] {
@@ -326,7 +328,7 @@ func (s *Space) newBranch(name string, genes []Gene, constraints []Constraint, e
 	}
 	for _, c := range constraints {
 		r := &rule{Constraint: c, gene: -1}
-		if err := b.compileRule(r, names, types, constants); err != nil {
+		if err := b.compileRule(r, names, constants); err != nil {
 			return nil, fmt.Errorf("space: constraint: %w", err)
 		}
 		b.rules = append(b.rules, r)
@@ -334,7 +336,7 @@ func (s *Space) newBranch(name string, genes []Gene, constraints []Constraint, e
 	for i := range b.genes {
 		if when := b.genes[i].When; when != "" {
 			r := &rule{Constraint: Constraint{Expr: when}, gene: i}
-			if err := b.compileRule(r, names, types, constants); err != nil {
+			if err := b.compileRule(r, names, constants); err != nil {
 				return nil, fmt.Errorf("space: gene %s: when: %w", b.genes[i].Name, err)
 			}
 			b.rules = append(b.rules, r)
@@ -366,7 +368,7 @@ func readConstants(envs []map[string]any, extra map[string]Value, genes map[stri
 	for i, env := range envs {
 		m := make(map[string]Value, len(env)+len(extra))
 		for _, name := range slices.Sorted(maps.Keys(env)) {
-			if err := checkName(name); err != nil {
+			if err := expr.CheckName(name); err != nil {
 				return nil, fmt.Errorf("space: constant: %w", err)
 			}
 			v, err := ValueOf(env[name])

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 )
 
 var (
@@ -52,8 +52,8 @@ func (l *loader) compile(n *node, env map[string]any) *expression {
 	if n == nil {
 		return nil
 	}
-	prog, err := genome.CompileExpr(n.str, env)
-	var fault *genome.ExprError
+	prog, err := expr.Compile(n.str, env)
+	var fault *expr.Error
 	if errors.As(err, &fault) {
 		src := n.str
 		if len(src) > 200 {
@@ -75,7 +75,7 @@ func (l *loader) number(n *node) *expression {
 	for name := range l.env {
 		floats[name] = 1.0
 	}
-	if prog, err := genome.CompileExpr(e.src, floats); err == nil {
+	if prog, err := expr.Compile(e.src, floats); err == nil {
 		e.prog = prog
 	}
 	return e
@@ -211,7 +211,7 @@ func (l *loader) problem(t *problemTable) {
 			l.d.fail(d.at, "dimension %q has the name of a device limit: choose another", d.str)
 		}
 		l.env[d.str] = 1
-		if _, err := genome.CompileExpr("1", l.env); err != nil {
+		if _, err := expr.Compile("1", l.env); err != nil {
 			l.d.fail(d.at, "dimension: %v", err)
 		}
 	}

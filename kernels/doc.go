@@ -35,7 +35,7 @@
 // whose headers several kernels may share: neither names nor symbolic links can
 // lead out of them.
 //
-// Expressions are those of [genome.Expr]. Names in them are the problem's
+// Expressions are those of the language of internal/expr. Names in them are the problem's
 // dimensions, the limits of the device ([Limits]) and, for an implementation,
 // its parameters.
 package kernels

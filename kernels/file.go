@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 )
 
 // FileGene is the only parameter of an implementation that is one file: its name.
@@ -493,7 +494,7 @@ func (im *Implementation) over(src string, g genome.Genome) string {
 		}
 		return fmt.Sprint(v)
 	})
-	if e, err := genome.CompileExpr(src, nil); err == nil { // it is constant
+	if e, err := expr.Compile(src, nil); err == nil { // it is constant
 		if n, err := e.Int(nil); err == nil {
 			return strconv.FormatInt(n, 10)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 	"github.com/evotune/evotune/internal/naming"
 )
 
@@ -177,7 +178,7 @@ func (l *loader) parameters(t *implementationTable, im *Implementation, params, 
 		l.fresh(im.params, p.Name, "parameter")
 		g.Values, g.Ordinal = l.domain(p)
 		params[g.Name], all[g.Name] = g.Values[0].Any(), g.Values[0].Any()
-		if _, err := genome.CompileExpr("1", params); err != nil {
+		if _, err := expr.Compile("1", params); err != nil {
 			l.d.fail(p.Name.at, "parameter: %v", err)
 		}
 		im.Parameters = append(im.Parameters, g)

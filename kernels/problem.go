@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 	"github.com/evotune/evotune/internal/naming"
 )
 
@@ -811,7 +811,7 @@ func (sc Scalar) holds(x float64) bool {
 type expression struct {
 	src  string
 	at   *node
-	prog *genome.Expr
+	prog *expr.Expr
 }
 
 // ReferenceGeometry returns the launch geometry of the device reference at a

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -138,7 +139,7 @@ func TestSanitizedTemplates(t *testing.T) {
 				}
 				all := true // whether it has the sizes that reach everything
 				for dim, src := range c.wanted {
-					wanted := valueOf(t, src, g, (*genome.Expr).Int)
+					wanted := valueOf(t, src, g, (*expr.Expr).Int)
 					if want := min(wanted, usual.Dims[dim]); own.Dims[dim] != want {
 						t.Fatalf("%s: %s is %d, want %d", g, dim, own.Dims[dim], want)
 					}
@@ -153,8 +154,8 @@ func TestSanitizedTemplates(t *testing.T) {
 					reached++
 				}
 				for dim, src := range c.tiles {
-					n, tile := own.Dims[dim], valueOf(t, src, g, (*genome.Expr).Int)
-					ragged := n%tile != 0 || c.whole != "" && valueOf(t, c.whole, g, (*genome.Expr).Bool)
+					n, tile := own.Dims[dim], valueOf(t, src, g, (*expr.Expr).Int)
+					ragged := n%tile != 0 || c.whole != "" && valueOf(t, c.whole, g, (*expr.Expr).Bool)
 					// Where there are no two tiles, or no ragged one, the usual shape has none either.
 					if (n <= tile || !ragged) && n != usual.Dims[dim] {
 						t.Errorf("%s: %s is %d, for tiles of %d", g, dim, n, tile)
@@ -163,12 +164,12 @@ func TestSanitizedTemplates(t *testing.T) {
 				if c.along == "" {
 					continue
 				}
-				n, step := own.Dims[c.along], valueOf(t, c.step, g, (*genome.Expr).Int)
+				n, step := own.Dims[c.along], valueOf(t, c.step, g, (*expr.Expr).Int)
 				steps, before0 := (n+step-1)/step, (usual.Dims[c.along]+step-1)/step
-				if least := valueOf(t, c.least, g, (*genome.Expr).Int); steps < min(least, before0) {
+				if least := valueOf(t, c.least, g, (*expr.Expr).Int); steps < min(least, before0) {
 					t.Errorf("%s: %d steps at %s, want %d", g, steps, own.Name, least)
 				}
-				if c.stages != "" && steps <= valueOf(t, c.stages, g, (*genome.Expr).Int) {
+				if c.stages != "" && steps <= valueOf(t, c.stages, g, (*expr.Expr).Int) {
 					t.Errorf("%s: %d steps at %s do not come round to every stage", g, steps, own.Name)
 				}
 				if c.ragged && n%step == 0 {
@@ -185,11 +186,11 @@ func TestSanitizedTemplates(t *testing.T) {
 
 func blocks(g kernels.Geometry) int64 { return g.Grid[0] * g.Grid[1] * g.Grid[2] }
 
-// valueOf evaluates an expression over a genome, as (*genome.Expr).Int or .Bool.
-func valueOf[T any](t *testing.T, src string, g genome.Genome, as func(*genome.Expr, map[string]any) (T, error)) T {
+// valueOf evaluates an expression over a genome, as (*expr.Expr).Int or .Bool.
+func valueOf[T any](t *testing.T, src string, g genome.Genome, as func(*expr.Expr, map[string]any) (T, error)) T {
 	t.Helper()
 	env := g.Map()
-	e, err := genome.CompileExpr(src, env)
+	e, err := expr.Compile(src, env)
 	if err != nil {
 		t.Fatal(fmt.Errorf("%s: %w", src, err))
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 )
 
 // A source is a file as people write it. It is read without a C++ parser: only the
@@ -696,7 +696,7 @@ func nameable(name string, dim bool) bool {
 	if !dim {
 		return true
 	}
-	_, err := genome.CompileExpr(name, map[string]any{name: 1})
+	_, err := expr.Compile(name, map[string]any{name: 1})
 	return err == nil && !slices.Contains(limitNames(), name)
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 )
 
 // Triton is the language of implementations whose template is a Python file with a
@@ -336,7 +337,7 @@ func tritonBlock(im *Implementation) string {
 func (im *Implementation) Launched(threads, shared int64) *Implementation {
 	constant := func(n int64) (string, *expression) {
 		src := strconv.FormatInt(n, 10)
-		prog, err := genome.CompileExpr(src, nil)
+		prog, err := expr.Compile(src, nil)
 		if err != nil {
 			panic(err) // src is a number
 		}

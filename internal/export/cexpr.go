@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 )
 
 // A translator turns expressions of a definition into C. Names of dims stay,
@@ -75,7 +76,7 @@ func (t *translator) condition(src string) (string, error) {
 	return e.Text, nil
 }
 
-func (t *translator) compile(src string) (*genome.Expr, error) {
+func (t *translator) compile(src string) (*expr.Expr, error) {
 	env := maps.Clone(t.absent)
 	if env == nil {
 		env = map[string]any{}
@@ -87,13 +88,13 @@ func (t *translator) compile(src string) (*genome.Expr, error) {
 	for l := range t.limits {
 		env[l] = 0
 	}
-	return genome.CompileExpr(src, env)
+	return expr.Compile(src, env)
 }
 
-func (t *translator) write(src string) (genome.Written, error) {
+func (t *translator) write(src string) (expr.Written, error) {
 	e, err := t.compile(src)
 	if err != nil {
-		return genome.Written{}, err
+		return expr.Written{}, err
 	}
 	t.long = false
 	w, err := e.Write(t, t.constants)
@@ -164,7 +165,7 @@ var cForms = map[string]string{
 var cSaturating = map[string]string{"+": "evo_add(%s, %s)", "-": "evo_sub(%s, %s)", "*": "evo_mul(%s, %s)"}
 
 // Operation writes an operation.
-func (t *translator) Operation(name string, xs []genome.Written) string {
+func (t *translator) Operation(name string, xs []expr.Written) string {
 	return t.fit(t.operation(name, xs))
 }
 
@@ -177,8 +178,8 @@ func (t *translator) fit(text string) string {
 	return text
 }
 
-func (t *translator) operation(name string, xs []genome.Written) string {
-	ints := !slices.ContainsFunc(xs, func(x genome.Written) bool { return x.Kind != genome.KindInt })
+func (t *translator) operation(name string, xs []expr.Written) string {
+	ints := !slices.ContainsFunc(xs, func(x expr.Written) bool { return x.Kind != genome.KindInt })
 	form := cForms[name]
 	var args []any
 	for _, x := range xs {
@@ -243,7 +244,7 @@ func (t *translator) selection(than string, args []any) string {
 	return t.fit(fmt.Sprintf("(%[1]s %[3]s %[2]s ? %[1]s : %[2]s)", x, y, than))
 }
 
-func asFloat(e genome.Written) string {
+func asFloat(e expr.Written) string {
 	if e.Kind == genome.KindFloat {
 		return e.Text
 	}

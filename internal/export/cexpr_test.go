@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 )
 
 // What tuning refuses to compute of an integer.
@@ -85,7 +85,7 @@ func TestExpressionsInC(t *testing.T) {
 		for k, v := range constants {
 			env[k] = v
 		}
-		x, err := genome.CompileExpr(src, env)
+		x, err := expr.Compile(src, env)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -132,7 +133,7 @@ func (o torchOption) Type() string {
 
 // Default is the definition's value.
 func (o torchOption) Default() (string, error) {
-	e, err := genome.CompileExpr(o.Value, nil)
+	e, err := expr.Compile(o.Value, nil)
 	if err != nil {
 		return "", err
 	}
@@ -172,7 +173,7 @@ func newTorchOp(p *problem) (*torchOp, error) {
 		op.Sources = append(op.Sources, op.source(d))
 	}
 	for i, s := range p.Scalars {
-		if e, err := genome.CompileExpr(s.Value, nil); err == nil && len(e.Names()) == 0 {
+		if e, err := expr.Compile(s.Value, nil); err == nil && len(e.Names()) == 0 {
 			op.Options = append(op.Options, torchOption{Scalar: s, Index: i})
 		}
 	}
@@ -229,7 +230,7 @@ func (op *torchOp) source(dim string) torchSource {
 	}
 	for i, t := range op.In {
 		for j, a := range t.Shape {
-			e, err := genome.CompileExpr(a, map[string]any{dim: 0})
+			e, err := expr.Compile(a, map[string]any{dim: 0})
 			if err != nil {
 				continue // it has other names
 			}
@@ -512,14 +513,14 @@ var pythonForms = map[string]string{
 	"int": "int(%s)", "float": "float(%s)", "abs": "abs(%s)", "bitshl": "(%s << %s)", "bitshr": "(%s >> %s)",
 }
 
-func (pythonic) Operation(name string, xs []genome.Written) string {
+func (pythonic) Operation(name string, xs []expr.Written) string {
 	var args []any
 	for _, x := range xs {
 		args = append(args, x.Text)
 	}
 	switch form := cmp.Or(pythonForms[name], cForms[name]); {
 	case name == "min" || name == "max":
-		return name + "(" + commas(xs, func(x genome.Written) string { return x.Text }) + ")"
+		return name + "(" + commas(xs, func(x expr.Written) string { return x.Text }) + ")"
 	case name == "in":
 		return "(" + xs[0].Text + " in (" + strings.Join(func() (list []string) {
 			for _, x := range xs[1:] {
@@ -556,7 +557,7 @@ func inPython(src string, dims []string) (string, error) {
 
 // line tells whether an expression is (num * x + add) / den for the one name x in it, with
 // num and den positive.
-func line(e *genome.Expr) (num, add, den int64, ok bool) {
+func line(e *expr.Expr) (num, add, den int64, ok bool) {
 	if len(e.Names()) != 1 {
 		return 0, 0, 0, false
 	}
@@ -611,7 +612,7 @@ func (linear) Value(v genome.Value) string {
 	return ""
 }
 
-func (linear) Operation(name string, xs []genome.Written) string {
+func (linear) Operation(name string, xs []expr.Written) string {
 	var fs []linearForm
 	for _, x := range xs {
 		f, ok := parseForm(x.Text)

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
@@ -195,7 +195,7 @@ func TestTorchExpressions(t *testing.T) {
 			continue
 		}
 		for _, d := range [][]int64{{12, 40}, {6, 6}, {300, 22}} {
-			e, err := genome.CompileExpr(src, map[string]any{"M": 0, "N": 0})
+			e, err := expr.Compile(src, map[string]any{"M": 0, "N": 0})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,7 +2,10 @@
 // probably means, and which names need each other in a circle.
 package naming
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Nearest returns the known name that differs least from name, ignoring case,
 // or "" when none is near.
@@ -15,6 +18,22 @@ func Nearest(name string, known []string) string {
 		}
 	}
 	return best
+}
+
+// Unknown writes the message about a name that is not among the known ones,
+// suggesting from candidates and listing known.
+func Unknown(what, name string, candidates, known []string) string {
+	msg := fmt.Sprintf("unknown %s %s", what, name)
+	if near := Nearest(name, candidates); near != "" {
+		return fmt.Sprintf("%s; did you mean %s?", msg, near)
+	}
+	switch {
+	case len(known) == 0:
+		return msg + "; none is known here"
+	case len(known) > 24:
+		return fmt.Sprintf("%s; known are %s and %d more", msg, strings.Join(known[:24], ", "), len(known)-24)
+	}
+	return fmt.Sprintf("%s; known are %s", msg, strings.Join(known, ", "))
 }
 
 // distance counts the insertions, deletions, replacements and swaps of

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 	"github.com/evotune/evotune/internal/naming"
 )
 
@@ -944,13 +945,13 @@ func (names pyNames) compute(n *pyNode) (genome.Value, error) {
 // evaluate gives the value of a translated node without parameters.
 func (n *pyNode) evaluate(m meaning) (genome.Value, error) {
 	run := func(text string) (genome.Value, error) {
-		e, err := genome.CompileExpr(text, nil)
+		e, err := expr.Compile(text, nil)
 		if err != nil {
 			return genome.Value{}, n.fail("constants are needed here")
 		}
 		x, err := e.Any(nil)
 		if err != nil {
-			var at *genome.ExprError
+			var at *expr.Error
 			if errors.As(err, &at) {
 				return genome.Value{}, n.fail("%s", at.Msg)
 			}

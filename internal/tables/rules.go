@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 )
 
 // A Declaration is a space as it was declared: what [genome.NewSpace], or
@@ -255,7 +256,7 @@ func (w *ruleWriter) python(src string, env map[string]any, genes map[string]gen
 	if w.d.Choice != "" {
 		sample[w.d.Choice] = ""
 	}
-	e, err := genome.CompileExpr(src, sample)
+	e, err := expr.Compile(src, sample)
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", errNotPython, err)
 	}
@@ -270,7 +271,7 @@ func (w *ruleWriter) python(src string, env map[string]any, genes map[string]gen
 	return out.Text, names, nil
 }
 
-// A pythonWriter is the language of restrictions, as a [genome.Language].
+// A pythonWriter is the language of restrictions, as a [expr.Language].
 type pythonWriter struct{ names pyNames }
 
 // remainder writes a remainder that has the sign of the dividend, where Python's has the
@@ -324,7 +325,7 @@ var pythonForms = map[string]string{
 const longestRange = 64
 
 // Operation writes an operation.
-func (l pythonWriter) Operation(name string, operands []genome.Written) string {
+func (l pythonWriter) Operation(name string, operands []expr.Written) string {
 	var texts []string
 	var args []any
 	for _, x := range operands {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 	"github.com/evotune/evotune/internal/longtest"
 )
 
@@ -55,7 +56,7 @@ func TestPythonAgrees(t *testing.T) {
 		for _, g := range d.Alternatives[0].Genes {
 			env[g.Name] = g.Values[0]
 		}
-		e, err := genome.CompileExpr(src, env)
+		e, err := expr.Compile(src, env)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +68,7 @@ func TestPythonAgrees(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s is %s: %v", src, text, err)
 		}
-		back, err := genome.CompileExpr(again, env)
+		back, err := expr.Compile(again, env)
 		if err != nil {
 			t.Fatalf("%s is %s, read as %s: %v", src, text, again, err)
 		}

@@ -32,6 +32,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 )
 
 // A Table is a recorded space: for each configuration its time and what it
@@ -324,7 +325,7 @@ func (t *Table) declared() (*genome.Space, error) {
 		constraints[i] = genome.Constraint{Expr: texts[i], Why: "constraint of the recorded space: " + r.source}
 	}
 	s, err := genome.NewSpace(genes(t.params), constraints)
-	var at *genome.ExprError
+	var at *expr.Error
 	if errors.As(err, &at) { // its place is one in the translation
 		if i := slices.Index(texts, at.Expr); i >= 0 {
 			err = fmt.Errorf("the restriction %q: %s", oneLine(t.rules[i].source), at.Msg)

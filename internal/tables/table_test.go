@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
 )
 
 // small is a table of five configurations that its constraint gives exactly.
@@ -458,7 +459,7 @@ func FuzzConditions(f *testing.F) {
 		for name, v := range values {
 			env[name] = v
 		}
-		if e, err := genome.CompileExpr(texts[0], env); err == nil {
+		if e, err := expr.Compile(texts[0], env); err == nil {
 			_, _ = e.Any(env)
 		}
 	})

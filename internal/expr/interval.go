@@ -1,4 +1,4 @@
-package genome
+package expr
 
 import "math"
 
@@ -50,7 +50,7 @@ func (a interval) times(b interval) interval {
 }
 
 // bound returns the interval of an operator's result, if it does not fail.
-func bound(op opcode, args []*term) interval {
+func bound(op opcode, args []*Term) interval {
 	switch op {
 	case opIf:
 		return args[1].in.hull(args[2].in)
@@ -137,7 +137,7 @@ func bound(op opcode, args []*term) interval {
 
 // settled says whether the bounds of two terms decide their comparison, and
 // how.
-func settled(op opcode, x, y *term) (decided, result bool) {
+func settled(op opcode, x, y *Term) (decided, result bool) {
 	a, b := x.in, y.in
 	if !a.known || !b.known || x.errs || y.errs {
 		return false, false

@@ -1,4 +1,4 @@
-package genome
+package expr
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 // This file defines the meaning of expressions: the operations, their types, and what
 // they compute. An expression is read once, into a tree of terms. The tree is evaluated
-// (eval), folded as genes get values (partial.go), bounded (interval.go) and written in
+// (eval), folded as names get values (pool.go), bounded (interval.go) and written in
 // other languages (language.go).
 //
 // The semantics are those of expr-lang's virtual machine, which the tests
@@ -154,13 +154,13 @@ var synonyms = map[string]string{"!": "not", "&&": "and", "||": "or", "^": "**"}
 
 // gives returns the type of an operation's result; KindNone when it does not take
 // these operands.
-func (op opcode) gives(args []*term) Kind {
+func (op opcode) gives(args []*Term) Kind {
 	o := operations[op]
 	if len(args) < o.least || len(args) > o.most {
 		return KindNone
 	}
-	all := func(args []*term, kinds ...Kind) bool {
-		return !slices.ContainsFunc(args, func(t *term) bool { return !slices.Contains(kinds, t.kind) })
+	all := func(args []*Term, kinds ...Kind) bool {
+		return !slices.ContainsFunc(args, func(t *Term) bool { return !slices.Contains(kinds, t.kind) })
 	}
 	numbers := all(args, KindInt, KindFloat, kindNumber)
 	switch o.takes {
@@ -168,7 +168,7 @@ func (op opcode) gives(args []*term) Kind {
 		switch {
 		case all(args, KindInt):
 			return KindInt
-		case numbers && slices.ContainsFunc(args, func(t *term) bool { return t.kind == KindFloat }):
+		case numbers && slices.ContainsFunc(args, func(t *Term) bool { return t.kind == KindFloat }):
 			return KindFloat
 		case numbers:
 			return kindNumber
@@ -224,8 +224,8 @@ func (op opcode) gives(args []*term) Kind {
 	return KindNone
 }
 
-// A term is a node of an expression's tree; in a pool, a folded one.
-type term struct {
+// A Term is a node of an expression's tree; in a pool, a folded one.
+type Term struct {
 	op   opcode
 	kind Kind // of the value; kindNumber and KindNone in trees only
 	errs bool // whether evaluation can fail; in a pool
@@ -235,7 +235,7 @@ type term struct {
 	at     int32  // its position in the source, in characters; in a tree
 	vars   uint64 // positions of the variables it depends on; in a pool
 	val    Value  // of opConst; the position of opVar as an integer
-	args   []*term
+	args   []*Term
 	call   *Expr // of opCall; in a pool, args are in the order of its names
 	in     interval
 }
@@ -252,7 +252,7 @@ type reader struct {
 
 // value computes a part of an expression that needs only the known names.
 func (r *reader) value(n ast.Node) (v Value, ok bool) {
-	e, err := CompileExpr(n.String(), r.known.constants)
+	e, err := Compile(n.String(), r.known.constants)
 	if err != nil {
 		return v, false // it has other names
 	}
@@ -264,9 +264,9 @@ func (r *reader) value(n ast.Node) (v Value, ok bool) {
 	return v, err == nil
 }
 
-func (r *reader) read(n ast.Node) *term {
-	t := &term{at: int32(n.Location().From)}
-	leaf := func(v Value) *term {
+func (r *reader) read(n ast.Node) *Term {
+	t := &Term{at: int32(n.Location().From)}
+	leaf := func(v Value) *Term {
 		t.op, t.kind, t.val, t.args = opConst, v.kind, v, nil
 		return t
 	}
@@ -340,7 +340,7 @@ func (r *reader) read(n ast.Node) *term {
 		if name != "" && o.name == name {
 			if k := opcode(op).gives(t.args); k != KindNone {
 				t.op, t.kind = opcode(op), k
-				if r.known != nil && !slices.ContainsFunc(t.args, func(a *term) bool { return a.op != opConst }) {
+				if r.known != nil && !slices.ContainsFunc(t.args, func(a *Term) bool { return a.op != opConst }) {
 					if v, ok := t.eval(nil, nil); ok {
 						return leaf(v)
 					}
@@ -355,7 +355,7 @@ func (r *reader) read(n ast.Node) *term {
 		}
 	}
 	r.whole = false
-	return &term{op: opCall, call: &Expr{node: n}}
+	return &Term{op: opCall, call: &Expr{node: n}}
 }
 
 // A fault is why an evaluation failed, and where in the source.
@@ -364,10 +364,62 @@ type fault struct {
 	msg string
 }
 
+// An Outcome is what a condition gives.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Undecided Outcome = iota // it depends on variables
+	True
+	False
+	Fails     // its evaluation fails
+	Overflows // its evaluation fails by an integer beyond 64 bits
+)
+
+// outcome reads the result of an evaluation; see eval.
+func outcome(v Value, ok bool) Outcome {
+	switch {
+	case ok && v.bits != 0:
+		return True
+	case ok:
+		return False
+	case v == overflowed:
+		return Overflows
+	}
+	return Fails
+}
+
+// Outcome is that of a condition whose variables have these values.
+func (t *Term) Outcome(vars []Value) Outcome { return outcome(t.eval(vars, nil)) }
+
+// Decided is the outcome of a condition of a pool that depends on no variable, otherwise Undecided.
+func (t *Term) Decided() Outcome {
+	switch t.op {
+	case opConst, opErr:
+		return outcome(t.val, t.op == opConst)
+	}
+	return Undecided
+}
+
+// Variables has a bit for each variable that a term of a pool depends on.
+func (t *Term) Variables() uint64 { return t.vars }
+
+// ID tells the terms of a pool apart.
+func (t *Term) ID() int32 { return t.id }
+
+// Parts returns the sides of a term of a pool that is true where both are, whichever is evaluated first; ok is
+// false for other terms.
+func (t *Term) Parts() (left, right *Term, ok bool) {
+	if t.op != opAnd || t.args[1].beyond { // the left side may keep the right one from an overflow
+		return nil, nil, false
+	}
+	return t.args[0], t.args[1], true
+}
+
 // eval computes a term under values for all its variables; false means that
 // the evaluation failed, the Value then says whether by an overflow. Why, unless nil, is
 // then set to the reason, for terms of a tree.
-func (t *term) eval(vars []Value, why *fault) (Value, bool) {
+func (t *Term) eval(vars []Value, why *fault) (Value, bool) {
 	switch t.op {
 	case opConst:
 		return t.val, true
@@ -627,7 +679,7 @@ func apply(op opcode, v []Value) (Value, bool) {
 // failure says why apply failed with a Value, in the words of expr-lang.
 func failure(op opcode, v []Value, as Value) string {
 	if as == overflowed {
-		return overflowMessage
+		return ErrOverflow.Error()
 	}
 	switch op {
 	case opMod:

@@ -1,4 +1,4 @@
-package genome
+package expr
 
 import (
 	"math"

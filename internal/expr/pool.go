@@ -1,12 +1,12 @@
-package genome
+package expr
 
 import (
 	"encoding/binary"
 	"slices"
 )
 
-// This file folds terms: some genes already have values, and what depends only on them
-// is computed. Terms are unique within their pool, so two prefixes of a genome that
+// This file folds terms: some names already have values, and what depends only on them
+// is computed. Terms are unique within their pool, so two choices of values that
 // leave the same decision lead to the same term. That keeps diagrams small: after A and
 // B, the constraint A*B*C <= 64 only remembers their product, and "A == 0 || ..."
 // remembers nothing once A is 0.
@@ -14,20 +14,21 @@ import (
 // A pool expresses everything with fewer operations than a tree. Sums and products of
 // integers whose bounds are known cannot overflow, so they can be rearranged: they are
 // flat, sorted, and hold at most one constant. What a tree does not cover is one opaque call of
-// expr-lang's machine, made when all its genes are known.
+// expr-lang's machine, made when all its names are known.
 
-// maxScope is the number of variables that terms of one pool can have.
-const maxScope = 64
+// MaxVariables is the number of variables that terms of one pool can have.
+const MaxVariables = 64
 
-type pool struct {
-	terms  map[string]*term
+// A Pool makes the terms of conditions over the same variables, and makes each once.
+type Pool struct {
+	terms  map[string]*Term
 	key    []byte
 	ranges []interval // of the variables
 }
 
-// newPool makes a pool whose variables have the given values.
-func newPool(values [][]Value) *pool {
-	p := &pool{terms: map[string]*term{}}
+// NewPool makes a pool whose variables have the given values.
+func NewPool(values [][]Value) *Pool {
+	p := &Pool{terms: map[string]*Term{}}
 	for _, vs := range values {
 		in := point(vs[0])
 		for _, v := range vs[1:] {
@@ -39,7 +40,7 @@ func newPool(values [][]Value) *pool {
 }
 
 // intern makes a term unique. args must not be changed afterwards.
-func (p *pool) intern(op opcode, kind Kind, val Value, args []*term, call *Expr) *term {
+func (p *Pool) intern(op opcode, kind Kind, val Value, args []*Term, call *Expr) *Term {
 	k := append(p.key[:0], byte(op), byte(kind))
 	switch op {
 	case opConst, opVar, opErr:
@@ -55,7 +56,7 @@ func (p *pool) intern(op opcode, kind Kind, val Value, args []*term, call *Expr)
 	if t, ok := p.terms[string(k)]; ok {
 		return t
 	}
-	t := &term{op: op, kind: kind, val: val, args: args, call: call, id: int32(len(p.terms))}
+	t := &Term{op: op, kind: kind, val: val, args: args, call: call, id: int32(len(p.terms))}
 	switch op {
 	case opVar:
 		t.vars = 1 << val.bits
@@ -79,28 +80,30 @@ func (p *pool) intern(op opcode, kind Kind, val Value, args []*term, call *Expr)
 		t.in = bound(op, args)
 	}
 	if t.in.known { // it cannot overflow itself
-		t.beyond = slices.ContainsFunc(args, func(a *term) bool { return a.beyond })
+		t.beyond = slices.ContainsFunc(args, func(a *Term) bool { return a.beyond })
 		if op == opInt || op == opAbs {
-			t.errs = slices.ContainsFunc(args, func(a *term) bool { return a.errs })
+			t.errs = slices.ContainsFunc(args, func(a *Term) bool { return a.errs })
 		}
 	}
 	p.terms[string(k)] = t
 	return t
 }
 
-func (p *pool) constant(v Value) *term { return p.intern(opConst, v.kind, v, nil, nil) }
+// Constant is the term of a value.
+func (p *Pool) Constant(v Value) *Term { return p.intern(opConst, v.kind, v, nil, nil) }
 
 // failure is the term of an evaluation that fails with a Value; see eval.
-func (p *pool) failure(kind Kind, as Value) *term { return p.intern(opErr, kind, as, nil, nil) }
+func (p *Pool) failure(kind Kind, as Value) *Term { return p.intern(opErr, kind, as, nil, nil) }
 
-func (p *pool) variable(position int, kind Kind) *term {
+// Variable is the term of a variable, by its position among those of NewPool.
+func (p *Pool) Variable(position int, kind Kind) *Term {
 	return p.intern(opVar, kind, Int(int64(position)), nil, nil)
 }
 
-func (t *term) is(v Value) bool { return t.op == opConst && t.val == v }
+func (t *Term) is(v Value) bool { return t.op == opConst && t.val == v }
 
 // make builds a term of an operation over terms, folding what it can.
-func (p *pool) make(op opcode, kind Kind, call *Expr, args ...*term) *term {
+func (p *Pool) make(op opcode, kind Kind, call *Expr, args ...*Term) *Term {
 	switch op {
 	case opAnd, opOr:
 		return p.logic(op, args[0], args[1])
@@ -144,7 +147,7 @@ func (p *pool) make(op opcode, kind Kind, call *Expr, args ...*term) *term {
 		if !ok {
 			return p.failure(kind, v)
 		}
-		return p.constant(v)
+		return p.Constant(v)
 	}
 	switch op {
 	case opSum, opProduct:
@@ -163,15 +166,15 @@ func (p *pool) make(op opcode, kind Kind, call *Expr, args ...*term) *term {
 		}
 	case opLt, opLe, opEq:
 		if decided, v := settled(op, args[0], args[1]); decided {
-			return p.constant(Bool(v))
+			return p.Constant(Bool(v))
 		}
 	}
 	return p.intern(op, kind, Value{}, args, call)
 }
 
 // reduced builds a term for any operation of a tree from the fewer operations of pools.
-func (p *pool) reduced(op opcode, kind Kind, args ...*term) *term {
-	negative := func(t *term) *term { return p.make(opMul, KindInt, nil, t, p.constant(Int(-1))) }
+func (p *Pool) reduced(op opcode, kind Kind, args ...*Term) *Term {
+	negative := func(t *Term) *Term { return p.make(opMul, KindInt, nil, t, p.Constant(Int(-1))) }
 	switch {
 	case op == opNeg && kind == KindInt:
 		return negative(args[0])
@@ -197,9 +200,15 @@ func (p *pool) reduced(op opcode, kind Kind, args ...*term) *term {
 	return p.make(op, kind, nil, args...)
 }
 
+// And is true where both terms are; like Or, it evaluates b only if a does not decide.
+func (p *Pool) And(a, b *Term) *Term { return p.logic(opAnd, a, b) }
+
+// Or is true where one of two terms is.
+func (p *Pool) Or(a, b *Term) *Term { return p.logic(opOr, a, b) }
+
 // logic folds "and" and "or", which evaluate the right side only if the left
 // one does not decide.
-func (p *pool) logic(op opcode, a, b *term) *term {
+func (p *Pool) logic(op opcode, a, b *Term) *Term {
 	neutral := Bool(op == opAnd) // true and b is b; false or b is b
 	decides := Bool(op == opOr)
 	switch {
@@ -214,7 +223,7 @@ func (p *pool) logic(op opcode, a, b *term) *term {
 	case b.is(decides) && !a.errs:
 		return b
 	}
-	return p.intern(op, KindBool, Value{}, []*term{a, b}, nil)
+	return p.intern(op, KindBool, Value{}, []*Term{a, b}, nil)
 }
 
 // flat are the operations that ring folds, by those of a tree.
@@ -222,14 +231,14 @@ var flat = map[opcode]opcode{opAdd: opSum, opMul: opProduct}
 
 // ring folds sums and products of integers that do not overflow, in whatever order
 // they are computed: if a part wraps, the whole is right again.
-func (p *pool) ring(op opcode, args []*term) *term {
+func (p *Pool) ring(op opcode, args []*Term) *Term {
 	acc, neutral := int64(0), int64(0)
 	if op == opProduct {
 		acc, neutral = 1, 1
 	}
-	rest := make([]*term, 0, len(args)+1)
-	var add func(ts []*term)
-	add = func(ts []*term) {
+	rest := make([]*Term, 0, len(args)+1)
+	var add func(ts []*Term)
+	add = func(ts []*Term) {
 		for _, t := range ts {
 			switch {
 			case t.op == op:
@@ -244,56 +253,56 @@ func (p *pool) ring(op opcode, args []*term) *term {
 		}
 	}
 	add(args)
-	if op == opProduct && acc == 0 && !slices.ContainsFunc(rest, func(t *term) bool { return t.errs }) {
-		return p.constant(Int(0))
+	if op == opProduct && acc == 0 && !slices.ContainsFunc(rest, func(t *Term) bool { return t.errs }) {
+		return p.Constant(Int(0))
 	}
 	if len(rest) == 0 {
-		return p.constant(Int(acc))
+		return p.Constant(Int(acc))
 	}
 	if acc == neutral && len(rest) == 1 {
 		return rest[0]
 	}
-	slices.SortFunc(rest, func(a, b *term) int { return int(a.id) - int(b.id) })
+	slices.SortFunc(rest, func(a, b *Term) int { return int(a.id) - int(b.id) })
 	if acc != neutral {
-		rest = append(rest, p.constant(Int(acc)))
+		rest = append(rest, p.Constant(Int(acc)))
 	}
 	return p.intern(op, KindInt, Value{}, rest, nil)
 }
 
-// subst returns the term with a value for one variable.
-func (p *pool) subst(t *term, position int, v Value) *term {
+// Subst returns the term with a value for one variable.
+func (p *Pool) Subst(t *Term, position int, v Value) *Term {
 	if t.vars&(1<<position) == 0 {
 		return t
 	}
 	if t.op == opVar {
-		return p.constant(v)
+		return p.Constant(v)
 	}
 	switch t.op {
 	case opAnd, opOr, opIf: // skip the sides that no longer matter
-		a := p.subst(t.args[0], position, v)
+		a := p.Subst(t.args[0], position, v)
 		if a.op == opConst {
 			switch {
 			case t.op == opIf && a.val == Bool(true):
-				return p.subst(t.args[1], position, v)
+				return p.Subst(t.args[1], position, v)
 			case t.op == opIf:
-				return p.subst(t.args[2], position, v)
+				return p.Subst(t.args[2], position, v)
 			case (a.val == Bool(true)) == (t.op == opOr):
 				return a
 			default:
-				return p.subst(t.args[1], position, v)
+				return p.Subst(t.args[1], position, v)
 			}
 		}
 	}
-	args := make([]*term, len(t.args))
+	args := make([]*Term, len(t.args))
 	for i, a := range t.args {
-		args[i] = p.subst(a, position, v)
+		args[i] = p.Subst(a, position, v)
 	}
 	return p.make(t.op, t.kind, t.call, args...)
 }
 
-// compile turns an expression into a term; lookup returns the term of a name.
-func (p *pool) compile(e *Expr, lookup func(name string) *term) *term {
-	vars := make([]*term, len(e.names))
+// Compile turns a condition into a term; lookup returns the term of a name.
+func (p *Pool) Compile(e *Expr, lookup func(name string) *Term) *Term {
+	vars := make([]*Term, len(e.names))
 	for i, name := range e.names {
 		vars[i] = lookup(name)
 	}
@@ -306,16 +315,16 @@ func (p *pool) compile(e *Expr, lookup func(name string) *term) *term {
 }
 
 // add folds a tree into the pool; nil when it is better left opaque.
-func (p *pool) add(t *term, vars []*term) *term {
+func (p *Pool) add(t *Term, vars []*Term) *Term {
 	switch {
 	case t.op == opConst:
-		return p.constant(t.val)
+		return p.Constant(t.val)
 	case t.op == opVar:
 		return vars[t.val.bits]
 	case t.kind == kindNumber:
 		return nil
 	}
-	args := make([]*term, len(t.args))
+	args := make([]*Term, len(t.args))
 	for i, a := range t.args {
 		if args[i] = p.add(a, vars); args[i] == nil {
 			return nil
@@ -323,10 +332,10 @@ func (p *pool) add(t *term, vars []*term) *term {
 	}
 	switch t.op {
 	case opIn:
-		if slices.ContainsFunc(args, func(a *term) bool { return a.errs }) {
+		if slices.ContainsFunc(args, func(a *Term) bool { return a.errs }) {
 			return nil // it fails even if another element matches
 		}
-		found := p.constant(Bool(false))
+		found := p.Constant(Bool(false))
 		for _, a := range args[1:] {
 			found = p.logic(opOr, found, p.make(opEq, KindBool, nil, args[0], a))
 		}

@@ -1,4 +1,4 @@
-package genome
+package expr
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ func TestExpr(t *testing.T) {
 		{"1.0", 1.0, ""},
 		{"2 ** 10", int64(1024), ""},
 	} {
-		e, err := CompileExpr(c.src, env)
+		e, err := Compile(c.src, env)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -56,7 +56,7 @@ func TestExpr(t *testing.T) {
 		}
 	}
 	use := func(src string, env map[string]any) error {
-		e, err := CompileExpr(src, map[string]any{"M": 1, "NAME": "x"})
+		e, err := Compile(src, map[string]any{"M": 1, "NAME": "x"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,13 +83,13 @@ func TestExpr(t *testing.T) {
 			t.Errorf("%s over %v: %v, want %q", c.src, c.env, err, c.want)
 		}
 	}
-	if _, err := CompileExpr("A", map[string]any{"A B": 1}); err == nil || !strings.Contains(err.Error(), `"A B"`) {
+	if _, err := Compile("A", map[string]any{"A B": 1}); err == nil || !strings.Contains(err.Error(), `"A B"`) {
 		t.Errorf("a bad name: %v", err)
 	}
-	if _, err := CompileExpr("A", map[string]any{"A": struct{}{}}); err == nil || !strings.Contains(err.Error(), "name A") {
+	if _, err := Compile("A", map[string]any{"A": struct{}{}}); err == nil || !strings.Contains(err.Error(), "name A") {
 		t.Errorf("a bad type: %v", err)
 	}
-	e, err := CompileExpr("NAME == 'x' ? [1] : [2]", map[string]any{"NAME": "x"})
+	e, err := Compile("NAME == 'x' ? [1] : [2]", map[string]any{"NAME": "x"})
 	if err != nil {
 		t.Fatal(err)
 	}

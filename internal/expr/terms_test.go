@@ -1,4 +1,4 @@
-package genome
+package expr
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/evotune/evotune/internal/expr/exprtest"
 )
 
 // TestTermsAgreeWithTheMachine compares terms, evaluated at once and folded
@@ -27,19 +29,19 @@ func TestTermsAgreeWithTheMachine(t *testing.T) {
 		types[n] = values[i][0]
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		src := genBool(t, scope{names[:3], names[3:4], names[4:5], names[5:]}, 4)
+		src := exprtest.Condition(t, exprtest.Names{Ints: names[:3], Floats: names[3:4], Bools: names[4:5], Strings: names[5:]}, 4)
 		if rapid.Bool().Draw(t, "covered") {
 			src = genTree(t, map[Kind][]string{KindInt: names[:3], KindFloat: names[3:4], KindBool: names[4:5], KindString: names[5:]}, KindBool, 4)
 		}
-		e, err := CompileExpr(src, types)
+		e, err := Compile(src, types)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := newPool(values)
-		whole := p.compile(e, func(name string) *term {
+		p := NewPool(values)
+		whole := p.Compile(e, func(name string) *Term {
 			for i, n := range names {
 				if n == name {
-					return p.variable(i, kinds[i])
+					return p.Variable(i, kinds[i])
 				}
 			}
 			return nil
@@ -67,7 +69,7 @@ func TestTermsAgreeWithTheMachine(t *testing.T) {
 		}
 		folded := whole
 		for _, i := range rapid.Permutation([]int{0, 1, 2, 3, 4, 5}).Draw(t, "order") {
-			folded = p.subst(folded, i, chosen[i])
+			folded = p.Subst(folded, i, chosen[i])
 			checkBounds(t, src, folded, chosen)
 		}
 		got := "unfolded"
@@ -83,7 +85,7 @@ func TestTermsAgreeWithTheMachine(t *testing.T) {
 	})
 }
 
-func checkBounds(t *rapid.T, src string, x *term, vars []Value) {
+func checkBounds(t *rapid.T, src string, x *Term, vars []Value) {
 	if v, ok := x.eval(vars, nil); ok && x.in.known {
 		n, _ := v.Number()
 		if n < x.in.lo || n > x.in.hi {
@@ -98,7 +100,7 @@ func checkBounds(t *rapid.T, src string, x *term, vars []Value) {
 // TestTermsKnowTheCommonConstructs guards against silently falling back to
 // opaque calls, which cost speed and size.
 func TestTermsKnowTheCommonConstructs(t *testing.T) {
-	values := [][]Value{ints(1, 8), ints(1, 8), {Bool(false), Bool(true)}, {Str("a"), Str("b")}, {Float(0.5), Float(1)}}
+	values := [][]Value{count(8), count(8), {Bool(false), Bool(true)}, {Str("a"), Str("b")}, {Float(0.5), Float(1)}}
 	names := []string{"A", "B", "P", "S", "X"}
 	types := map[string]any{}
 	for i, n := range names {
@@ -109,16 +111,16 @@ func TestTermsKnowTheCommonConstructs(t *testing.T) {
 		"S in ['a', 'c']", "S == 'a' && P", "min(A, B, 3) > 1", "max(X, 0.5) < 1", "ceil(A / B) == 2", "int(A / B) == 2", "bitand(A, A - 1) == 0",
 		"abs(A - B) <= 1", "2 ** A < 9", "A < B < 5", "S startsWith 'a'", "if P {A > 1} else {true}", "-A < X", "!(P == (A > 1))", "A != B",
 	} {
-		e, err := CompileExpr(src, types)
+		e, err := Compile(src, types)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
-		p := newPool(values)
-		x := p.compile(e, func(name string) *term {
+		p := NewPool(values)
+		x := p.Compile(e, func(name string) *Term {
 			for i, n := range names {
 				if n == name {
-					return p.variable(i, values[i][0].kind)
+					return p.Variable(i, values[i][0].kind)
 				}
 			}
 			return nil
@@ -127,4 +129,12 @@ func TestTermsKnowTheCommonConstructs(t *testing.T) {
 			t.Errorf("%s is opaque", src)
 		}
 	}
+}
+
+// count lists the integers from 1 to n.
+func count(n int64) (list []Value) {
+	for i := range n {
+		list = append(list, Int(1+i))
+	}
+	return list
 }

@@ -1,4 +1,4 @@
-package genome
+package expr
 
 import "fmt"
 
@@ -62,7 +62,7 @@ func untranslated(format string, args ...any) (Written, error) {
 }
 
 // closed says whether a term already has a value.
-func (w *writer) closed(t *term) bool {
+func (w *writer) closed(t *Term) bool {
 	switch t.op {
 	case opVar:
 		return w.vars[t.val.bits].kind != KindNone
@@ -84,7 +84,7 @@ func (w *writer) constant(v Value) (Written, error) {
 	return untranslated("the %s %v", v.kind, v)
 }
 
-func (w *writer) write(t *term) (Written, error) {
+func (w *writer) write(t *Term) (Written, error) {
 	if w.closed(t) {
 		var why fault
 		v, ok := t.eval(w.vars, &why)
@@ -102,7 +102,7 @@ func (w *writer) write(t *term) (Written, error) {
 		return untranslated("the name %s", name)
 	case opCall:
 		src := t.call.node.String()
-		e, err := CompileExpr(src, w.constants)
+		e, err := Compile(src, w.constants)
 		if err != nil { // it has other names
 			return untranslated("%s", src)
 		}

@@ -1,4 +1,4 @@
-package genome
+package expr
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 var errMachine = errors.New("a fault of expr-lang")
 
 // byMachine evaluates an expression by expr-lang's own machine, which shares no
-// code with terms. Sample gives the types, as in CompileExpr.
+// code with terms. Sample gives the types, as in Compile.
 func byMachine(src string, sample, env map[string]any) (any, error) {
 	types, args := map[string]any{}, map[string]any{}
 	for name, x := range sample {
@@ -29,7 +29,7 @@ func byMachine(src string, sample, env map[string]any) (any, error) {
 		}
 		types[name] = v.operand()
 		if w, err := ValueOf(env[name]); err == nil {
-			w, _ = w.convert(v.kind)
+			w, _ = w.As(v.kind)
 			args[name] = w.operand()
 		}
 	}
@@ -153,7 +153,7 @@ func TestTreeAgreesWithTheMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind := rapid.SampledFrom([]Kind{KindInt, KindFloat, KindBool, kindNumber}).Draw(t, "result")
 		src := genTree(t, names, kind, 4)
-		e, err := CompileExpr(src, sample)
+		e, err := Compile(src, sample)
 		if err != nil {
 			if _, same := byMachine(src, sample, sample); same == nil {
 				t.Fatalf("%s: %v, but the machine compiles it", src, err)
@@ -208,7 +208,7 @@ func TestBeyondTheMachine(t *testing.T) {
 		"X in -bitshl(1, 62) * 2..A":               `<nil> column 24 of "X in -bitshl(1, 62) * 2..A": memory budget exceeded`,
 		"bitshl(A, -A) > 1 and X == A":             `<nil> column 1 of "bitshl(A, -A) > 1 and X == A": invalid operation: negative shift count -3 (type int)`,
 	} {
-		e, err := CompileExpr(src, env)
+		e, err := Compile(src, env)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package genome
+package expr
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"math/big"
 	"math/bits"
 
-	"github.com/expr-lang/expr"
+	exprlang "github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 )
 
@@ -17,7 +17,15 @@ import (
 // overflowed is the Value of an evaluation that failed by an overflow.
 var overflowed = Value{bits: 1}
 
-const overflowMessage = "the result is beyond 64 bits"
+// ErrOverflow means that an integer is beyond 64 bits.
+var ErrOverflow = errors.New("the result is beyond 64 bits")
+
+// Overflow makes the error of an expression that overflows at a place that is not known.
+func Overflow(src string) *Error {
+	e := exprError(src, 0, ErrOverflow.Error())
+	e.overflow = true
+	return e
+}
 
 // plus and times give the sum and the product of integers; false on an overflow.
 func plus(a, b int64) (Value, bool) {
@@ -168,12 +176,12 @@ func intPower(base, exponent int64) (Value, bool) {
 }
 
 // operationOption gives an operation to expr-lang's machine, as a function.
-func operationOption(name string, op opcode) expr.Option {
+func operationOption(name string, op opcode) exprlang.Option {
 	types := []any{new(func(int, int) int)}
 	if op != opIntPow {
 		types = append(types, new(func(int, float64) float64), new(func(float64, int) float64), new(func(float64, float64) float64), new(func(any, any) any))
 	}
-	return expr.Function(name, func(params ...any) (any, error) { return applyAny(op, params) }, types...)
+	return exprlang.Function(name, func(params ...any) (any, error) { return applyAny(op, params) }, types...)
 }
 
 // applyAny computes an operation on what expr-lang's machine has.
@@ -195,16 +203,16 @@ func applyAny(op opcode, params []any) (any, error) {
 
 // checkedOptions make expr-lang's machine compute integers as trees do: its own
 // operations wrap.
-func checkedOptions() []expr.Option {
+func checkedOptions() []exprlang.Option {
 	number := new(func(any, any) any)
 	integer := new(func(int, int) int)
-	options := []expr.Option{expr.Patch(checked{})}
+	options := []exprlang.Option{exprlang.Patch(checked{})}
 	for name, op := range checkedOperations {
 		if name == "-1" {
-			options = append(options, expr.Function("$"+name, func(params ...any) (any, error) { return applyAny(op, params) }, new(func(int) int), new(func(any) any)))
+			options = append(options, exprlang.Function("$"+name, func(params ...any) (any, error) { return applyAny(op, params) }, new(func(int) int), new(func(any) any)))
 			continue
 		}
-		options = append(options, expr.Function("$"+name, func(params ...any) (any, error) {
+		options = append(options, exprlang.Function("$"+name, func(params ...any) (any, error) {
 			if a, ok := params[0].(string); ok && op == opAdd { // of values whose type is only known at run time
 				if b, ok := params[1].(string); ok {
 					return a + b, nil
@@ -214,11 +222,11 @@ func checkedOptions() []expr.Option {
 		}, integer, number))
 	}
 	convert := func(name string, op opcode) {
-		options = append(options, expr.Function("$"+name, func(params ...any) (any, error) { return applyAny(op, params) }, new(func(any) int)))
+		options = append(options, exprlang.Function("$"+name, func(params ...any) (any, error) { return applyAny(op, params) }, new(func(any) int)))
 	}
 	convert("int", opInt)
-	options = append(options, expr.Function("$bitshl", func(params ...any) (any, error) { return applyAny(opBitShl, params) }, integer))
-	options = append(options, expr.Function("$sum", func(params ...any) (any, error) {
+	options = append(options, exprlang.Function("$bitshl", func(params ...any) (any, error) { return applyAny(opBitShl, params) }, integer))
+	options = append(options, exprlang.Function("$sum", func(params ...any) (any, error) {
 		sum := any(0)
 		list, _ := params[0].([]any)
 		for _, x := range list {

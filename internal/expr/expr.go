@@ -1,4 +1,16 @@
-package genome
+// Package expr is the language of expressions: constraints and conditions of genes, sizes, launches, counts of
+// operations. Expr describes it.
+//
+// # Model
+//
+// Compile reads an expression over names of known types, once, into a tree of terms. The tree is evaluated
+// (Expr.Int, Float, Bool, Any), folded while only some names have values (Pool), and written in other languages
+// (Expr.Write). What the tree does not cover is evaluated by expr-lang's virtual machine, whose semantics all of it has.
+//
+// # Caveats
+//
+// Integers have 64 bits, and a result beyond them is an error: no expression wraps.
+package expr
 
 import (
 	"errors"
@@ -11,13 +23,15 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/expr-lang/expr"
+	exprlang "github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/checker"
 	"github.com/expr-lang/expr/compiler"
 	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
+
+	"github.com/evotune/evotune/internal/naming"
 )
 
 // maxExpr bounds the length of an expression in bytes. Since the nesting of loops is
@@ -55,8 +69,8 @@ func reserved(name string) bool {
 // callable lists the functions.
 func callable() []string { return append(slices.Sorted(maps.Keys(exact)), functions...) }
 
-// An ExprError says what is wrong with an expression, and where.
-type ExprError struct {
+// An Error says what is wrong with an expression, and where.
+type Error struct {
 	Expr   string // the whole expression
 	Offset int    // of the error, in bytes, from 0
 	Line   int    // from 1
@@ -66,8 +80,16 @@ type ExprError struct {
 	overflow bool // an integer that 64 bits do not hold
 }
 
+// Unwrap returns ErrOverflow if that is the cause.
+func (e *Error) Unwrap() error {
+	if e.overflow {
+		return ErrOverflow
+	}
+	return nil
+}
+
 // Error returns one line: column, error, expression.
-func (e *ExprError) Error() string {
+func (e *Error) Error() string {
 	where := fmt.Sprintf("column %d", e.Column)
 	if e.Line > 1 {
 		where = fmt.Sprintf("line %d, column %d", e.Line, e.Column)
@@ -91,20 +113,20 @@ type Expr struct {
 	names []string // sorted
 	types map[string]Kind
 	kind  Kind // of the result; KindNone if only known at run time
-	tree  *term
+	tree  *Term
 	// program is nil if the tree covers the expression.
 	program *vm.Program
 	node    ast.Node // as it was parsed; the only field of a part of an expression
 }
 
-// CompileExpr compiles an expression over the names of env, whose values only give the
-// types: an integer, a float, a boolean or a string. The error is an *ExprError if the
+// Compile compiles an expression over the names of env, whose values only give the
+// types: an integer, a float, a boolean or a string. The error is an *Error if the
 // expression is wrong: syntax, an unknown name (with the nearest known ones), a type.
-func CompileExpr(src string, env map[string]any) (*Expr, error) {
+func Compile(src string, env map[string]any) (*Expr, error) {
 	types := make(map[string]Kind, len(env))
 	sample := make(map[string]any, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if err := checkName(name); err != nil {
+		if err := CheckName(name); err != nil {
 			return nil, err
 		}
 		v, err := ValueOf(env[name])
@@ -114,18 +136,51 @@ func CompileExpr(src string, env map[string]any) (*Expr, error) {
 		types[name] = v.kind
 		sample[name] = v.operand()
 	}
-	return compileExpr(src, types, sample)
+	return compile(src, types, sample)
 }
 
-// checkName says whether a name can be used in an expression.
-func checkName(name string) error {
+// Condition is Compile for an expression that has to give true or false.
+func Condition(src string, env map[string]any) (*Expr, error) {
+	e, err := Compile(src, env)
+	if err != nil {
+		return nil, err
+	}
+	if e.kind != KindBool && e.kind != KindNone {
+		return nil, exprError(src, 0, fmt.Sprintf("it gives a value of type %s, expected a condition (true or false)", e.kind))
+	}
+	if e.kind == KindNone { // the type is known only from what it gives
+		if x, err := e.run(env); err == nil && x != true && x != false {
+			return nil, exprError(src, 0, fmt.Sprintf("it gives %s, expected a condition (true or false)", describe(x)))
+		}
+	}
+	return e, nil
+}
+
+// CheckName says whether a name can be used in an expression.
+func CheckName(name string) error {
 	switch {
-	case !validName(name):
+	case !IsName(name):
 		return fmt.Errorf("name %q is not usable in expressions: use letters, digits and _, not a digit first", name)
 	case reserved(name):
 		return fmt.Errorf("name %q is taken: it is a word or function of the expression language; choose another", name)
 	}
 	return nil
+}
+
+// IsName says whether a text has the form of a name: letters, digits and _, no digit first, at most 255 bytes.
+func IsName(s string) bool {
+	if s == "" || len(s) > 255 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		digit := '0' <= c && c <= '9'
+		if !letter && (i == 0 || !digit) {
+			return false
+		}
+	}
+	return true
 }
 
 // operand returns the value as expressions see it.
@@ -136,7 +191,7 @@ func (v Value) operand() any {
 	return v.Any()
 }
 
-func compileExpr(src string, types map[string]Kind, sample map[string]any) (e *Expr, err error) {
+func compile(src string, types map[string]Kind, sample map[string]any) (e *Expr, err error) {
 	defer func() {
 		if r := recover(); r != nil { // a bug of expr-lang must not end a campaign
 			e, err = nil, exprError(src, 0, fmt.Sprintf("the expression cannot be compiled: %v", r))
@@ -193,9 +248,9 @@ var language = sync.OnceValue(func() conf.Config {
 	return *c
 })
 
-// machine compiles for expr-lang's virtual machine. It does what expr.Compile does, which makes the
+// machine compiles for expr-lang's virtual machine. It does what Compile of expr-lang does, which makes the
 // configuration anew each time: to read a kernel took a third longer.
-func machine(src string, sample map[string]any, more ...expr.Option) (*vm.Program, error) {
+func machine(src string, sample map[string]any, more ...exprlang.Option) (*vm.Program, error) {
 	config := language() // its maps are shared
 	config.WithEnv(sample)
 	if len(more) > 0 {
@@ -246,9 +301,9 @@ func comment(src string) int {
 	return -1
 }
 
-// exprError makes an ExprError at a character.
-func exprError(src string, at int, msg string) *ExprError {
-	e := &ExprError{Expr: src, Line: 1, Column: 1, Offset: len(src), Msg: msg}
+// exprError makes an Error at a character.
+func exprError(src string, at int, msg string) *Error {
+	e := &Error{Expr: src, Line: 1, Column: 1, Offset: len(src), Msg: msg}
 	n := 0
 	for i, r := range src {
 		if n == at {
@@ -273,7 +328,7 @@ func compileError(src string, err error, types map[string]Kind) error {
 	}
 	msg := f.Message
 	if name, ok := strings.CutPrefix(msg, "unknown name "); ok {
-		msg = unknown("name", name, append(slices.Sorted(maps.Keys(types)), callable()...), slices.Sorted(maps.Keys(types)))
+		msg = naming.Unknown("name", name, append(slices.Sorted(maps.Keys(types)), callable()...), slices.Sorted(maps.Keys(types)))
 	}
 	return exprError(src, f.From, msg)
 }
@@ -357,9 +412,9 @@ func (e *Expr) String() string { return e.src }
 // Names lists the names that the expression mentions, sorted.
 func (e *Expr) Names() []string { return slices.Clone(e.names) }
 
-// value evaluates the expression; vars has the values of its names, which have
-// exactly the types of the compilation.
-func (e *Expr) value(vars []Value) (any, error) {
+// Value evaluates the expression to an int, a float64, a bool, a string or, for some that only Any refuses, a list; vars
+// has the values of its names, in the order of Names, which have exactly the types of the compilation.
+func (e *Expr) Value(vars []Value) (any, error) {
 	if e.program == nil {
 		var why fault
 		v, ok := e.tree.eval(vars, &why)
@@ -381,17 +436,20 @@ func (e *Expr) value(vars []Value) (any, error) {
 	var f *file.Error
 	if errors.As(err, &f) {
 		at := exprError(e.src, f.From, strings.TrimPrefix(f.Message, "runtime error: "))
-		at.overflow = at.Msg == overflowMessage
+		at.overflow = at.Msg == ErrOverflow.Error()
 		return nil, at
 	}
 	return nil, exprError(e.src, 0, err.Error())
 }
 
+// Outcome is that of a condition whose names have these values; see Value.
+func (e *Expr) Outcome(vars []Value) Outcome { return outcome(e.condition(vars)) }
+
 // condition evaluates to a boolean; false as the second result means that it
 // failed.
 func (e *Expr) condition(vars []Value) (Value, bool) {
-	x, err := e.value(vars)
-	var at *ExprError
+	x, err := e.Value(vars)
+	var at *Error
 	if errors.As(err, &at) && at.overflow {
 		return overflowed, false
 	}
@@ -413,7 +471,7 @@ func (e *Expr) run(env map[string]any) (any, error) {
 		}
 		vars[i] = v
 	}
-	return e.value(vars)
+	return e.Value(vars)
 }
 
 // convert converts the caller's value of a name to the type of the compilation.
@@ -422,7 +480,7 @@ func (e *Expr) convert(name string, x any) (Value, error) {
 	if err != nil {
 		return v, fmt.Errorf("expression %q: %s: %w", e.src, name, err)
 	}
-	w, ok := v.convert(e.types[name])
+	w, ok := v.As(e.types[name])
 	if !ok {
 		return w, fmt.Errorf("expression %q: %s is %s %s, expected %s", e.src, name, v.kind, v, e.types[name])
 	}
@@ -439,7 +497,7 @@ func (e *Expr) Int(env map[string]any) (int64, error) {
 	case int:
 		return int64(x), nil
 	case float64:
-		if v, ok := Float(x).convert(KindInt); ok {
+		if v, ok := Float(x).As(KindInt); ok {
 			return int64(v.bits), nil
 		}
 		return 0, fmt.Errorf("expression %q gives %v, which is not an integer; round with int(...), floor(...) or ceil(...)", e.src, x)

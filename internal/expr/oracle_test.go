@@ -1,4 +1,4 @@
-package genome
+package expr
 
 import (
 	"cmp"
@@ -7,7 +7,7 @@ import (
 	"math"
 	"math/big"
 
-	"github.com/expr-lang/expr"
+	exprlang "github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 )
 
@@ -15,7 +15,7 @@ import (
 // compare integers with floats as floats. It shares no code with terms: it computes with
 // math/big.
 
-var errBeyond = errors.New(overflowMessage)
+var errBeyond = ErrOverflow
 
 func whole(x any) *big.Int {
 	if i, ok := x.(int); ok {
@@ -136,8 +136,8 @@ var oracleUnary = map[string]func(a any) (any, error){
 }
 
 // oracleOptions replaces the machine's operations.
-func oracleOptions() []expr.Option {
-	options := []expr.Option{expr.Patch(oracle{})}
+func oracleOptions() []exprlang.Option {
+	options := []exprlang.Option{exprlang.Patch(oracle{})}
 	kinds := func(binary bool, name string) []any {
 		boolean := binary && len(oracleKind[name]) > 0
 		switch {
@@ -153,10 +153,10 @@ func oracleOptions() []expr.Option {
 		return []any{new(func(int) int), new(func(float64) float64), new(func(any) any)}
 	}
 	for name, f := range oracleBinary {
-		options = append(options, expr.Function("$2"+name, func(p ...any) (any, error) { return f(p[0], p[1]) }, kinds(true, name)...))
+		options = append(options, exprlang.Function("$2"+name, func(p ...any) (any, error) { return f(p[0], p[1]) }, kinds(true, name)...))
 	}
 	for name, f := range oracleUnary {
-		options = append(options, expr.Function("$1"+name, func(p ...any) (any, error) { return f(p[0]) }, kinds(false, name)...))
+		options = append(options, exprlang.Function("$1"+name, func(p ...any) (any, error) { return f(p[0]) }, kinds(false, name)...))
 	}
 	in := func(p ...any) (any, error) {
 		for _, x := range p[1].([]any) {
@@ -205,9 +205,9 @@ func oracleOptions() []expr.Option {
 			return best, nil
 		}
 	}
-	return append(options, expr.Function("$in", in, new(func(any, any) bool)), expr.Function("$bitshl", shift, new(func(int, int) int)),
-		expr.Function("$sum", sum, new(func(any) any)), expr.Function("$min", pick(-1), new(func(...int) int), new(func(...any) any)),
-		expr.Function("$max", pick(1), new(func(...int) int), new(func(...any) any)))
+	return append(options, exprlang.Function("$in", in, new(func(any, any) bool)), exprlang.Function("$bitshl", shift, new(func(int, int) int)),
+		exprlang.Function("$sum", sum, new(func(any) any)), exprlang.Function("$min", pick(-1), new(func(...int) int), new(func(...any) any)),
+		exprlang.Function("$max", pick(1), new(func(...int) int), new(func(...any) any)))
 }
 
 func itoa(n int) string { return big.NewInt(int64(n)).String() }
