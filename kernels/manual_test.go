@@ -18,7 +18,6 @@ import (
 const (
 	guide  = "../docs/kernels.md"
 	format = "../docs/kernel-format.md"
-	launch = "../docs/gpu-launch.md"
 	torch  = "../docs/pytorch.md"
 )
 
@@ -63,13 +62,13 @@ func TestManualExample(t *testing.T) {
 // The example for Hopper is an implementation that loads, has a launch at every shape
 // that it can compute, and the parameters that the page gives.
 func TestManualHopper(t *testing.T) {
-	text, err := os.ReadFile(launch)
+	text, err := os.ReadFile(format)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fragment := regexp.MustCompile("(?s)<!-- fragment: implementation -->\n```toml\n(.*?)```").FindStringSubmatch(string(text))
 	if fragment == nil {
-		t.Fatalf("%s has no implementation", launch)
+		t.Fatalf("%s has no implementation", format)
 	}
 	problem := base[:strings.Index(base, "[[problem.buffer]]")] + `[[problem.shape]]
 name = "4096"
@@ -129,7 +128,7 @@ kind = "constant"
 	for _, entry := range []string{"gemm", "add_parts"} {
 		code := regexp.MustCompile("(?s)```c\nextern \"C\" (__global__ void gemm.*?\\))\n```").FindStringSubmatch(string(text))
 		if code == nil {
-			t.Fatalf("%s has no prototype", launch)
+			t.Fatalf("%s has no prototype", format)
 		}
 		if want := strings.Replace(strings.ReplaceAll(code[1], "\n\t", " "), "gemm", entry, 1) + ";"; !strings.Contains(kernels.Header(&d.Problem, im), want) {
 			t.Errorf("no %s in\n%s", want, kernels.Header(&d.Problem, im))
@@ -170,7 +169,7 @@ func TestReadmeExample(t *testing.T) {
 // The manual knows every limit with its default, every dtype and every key.
 func TestManualIsComplete(t *testing.T) {
 	var text []byte
-	for _, page := range []string{guide, format, launch, torch, "../docs/triton.md"} {
+	for _, page := range []string{guide, format, torch, "../docs/triton.md"} {
 		b, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -231,7 +230,7 @@ func TestManualIsComplete(t *testing.T) {
 	}
 	for _, w := range want {
 		if !strings.Contains(string(text), w) {
-			t.Errorf("%s, %s, %s, %s and docs/triton.md do not have %s", guide, format, launch, torch, w)
+			t.Errorf("%s, %s, %s and docs/triton.md do not have %s", guide, format, torch, w)
 		}
 	}
 }

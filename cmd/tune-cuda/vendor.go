@@ -103,7 +103,7 @@ func (p *problem) loadRoutine(r wire.LoadRequest) (*binary, error) {
 	case name == "cudnn:attention":
 		load = func(name string) (library, string, error) { return p.loadAttention(name, r.Library) }
 	case name != "cublas:gemm":
-		return nil, fmt.Errorf("unknown routine %q, want cublas:gemm, cublasLt:matmul_nn and its like, or cudnn:attention: see docs/library-baselines.md", name)
+		return nil, fmt.Errorf("unknown routine %q, want cublas:gemm, cublasLt:matmul_nn and its like, or cudnn:attention: see docs/gpu-kernels.md#library-baselines", name)
 	}
 	l, version, err := load(name)
 	if err != nil {

@@ -204,7 +204,7 @@ else its first value. A template parameter with one value is fixed.
 Integer arguments become dimensions, const pointers inputs, other pointers outputs,
 floating-point numbers scalars. The command prints what it took from the source, what
 it assumed, and line by line what is left to fill in; "tune kernels lint" fails at
-those lines until they are filled in. docs/from.md walks through an example.
+those lines until they are filled in. docs/kernels.md#from-a-source walks through an example.
 
 --with JSON says what the source does not: the folder is then complete. The Python
 package makes its folders this way (docs/python.md); "go doc kernels.Given" lists the keys.

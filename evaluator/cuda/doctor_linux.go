@@ -105,7 +105,7 @@ func (b *Backend) look(ctx context.Context, h *lab) []evaluator.Tool {
 		add(name, path, "", missing)
 	}
 	if h.cudnn = h.findCUDNN(ctx); len(h.cudnn) == 0 {
-		add("cudnn", "", "", "attention is measured against its textbook genome; cuDNN 9 comes with PyTorch: see docs/library-baselines.md")
+		add("cudnn", "", "", "attention is measured against its textbook genome; cuDNN 9 comes with PyTorch: see docs/gpu-kernels.md#library-baselines")
 	}
 	for _, path := range h.cudnn {
 		add("cudnn", path, "", "")
