@@ -42,7 +42,7 @@ compiles them now, and building and running the library takes no toolkit. The fo
 torch has operators for PyTorch.
 
 The folder appears only when it is complete. The same store gives the same bytes.
-docs/export.md walks through an export; docs/export-gpu.md says what differs for GPUs.
+docs/export.md walks through an export; docs/export.md says what differs for GPUs.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate),
 		Example: "  tune export softmax sgemm --out libkernels\n  tune export attention gemm --lang cuda --devices H200 --out libkernels\n  tune export gemm --lang cuda --embed --out libkernels",
 		Args:    cobra.MinimumNArgs(1),
