@@ -14,6 +14,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
@@ -277,7 +278,7 @@ func (p *FleetPlace) Finals(ctx context.Context, encodings []string) (evaluator.
 // look at a processor, where the candidates themselves may be the disturbance, nor report that they
 // left no time to look at a GPU.
 func (p *FleetPlace) Trouble(ctx context.Context) string {
-	if p.evaluator.Describe().Device.Kind != CUDA {
+	if !backend.Of(p.evaluator.Describe().Device.Kind).Accelerator {
 		return ""
 	}
 	c, _ := evaluator.ConditionsOf(ctx, p.evaluator)

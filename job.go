@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/search"
@@ -16,17 +17,17 @@ import (
 
 // The backends that Job.Backend names.
 const (
-	Auto   = "auto"   // CUDA for kernels that have it where there is a GPU, else the CPU
-	CPU    = "cpu"    // C, on this machine's processor
-	CUDA   = "cuda"   // CUDA, on this machine's GPUs
-	Replay = "replay" // no device: results of a recorded table
+	Auto   = "auto"       // CUDA for kernels that have it where there is a GPU, else the CPU
+	CPU    = backend.CPU  // C, on this machine's processor
+	CUDA   = backend.CUDA // CUDA, on this machine's GPUs
+	Replay = "replay"     // no device: results of a recorded table
 )
 
 // The values that zero fields of a Job stand for.
 const (
 	DefaultTime      = 2 * time.Minute
 	DefaultWindow    = campaign.DefaultWindow
-	DefaultGPUWindow = 32 // compilers and sanitizers work ahead of a GPU
+	DefaultGPUWindow = backend.GPUWindow
 	DefaultFinalists = campaign.DefaultFinalists
 	DefaultWarmStart = campaign.DefaultWarmStart
 )
@@ -191,11 +192,11 @@ func (t *Target) limits() map[string]any {
 }
 
 // limits are the properties of a backend's device, for constraints.
-func (m *Machine) limits(backend string) (map[string]int64, error) {
+func (m *Machine) limits(name string) (map[string]int64, error) {
 	if m.Elsewhere != nil {
 		return m.Elsewhere.Limits, nil
 	}
-	b, err := m.backend(backend)
+	b, err := m.backend(name)
 	if err != nil {
 		return nil, err
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -76,16 +78,20 @@ func (m *Machine) FileTarget(job Job, file kernels.File, against string) (*Targe
 }
 
 func (m *Machine) fileTarget(job Job, file kernels.File, against string) (*Target, error) {
-	backend := map[string]string{".c": CPU, ".cu": CUDA}[filepath.Ext(file.Path)]
+	on := backend.OfSource(filepath.Ext(file.Path))
 	switch {
 	case job.Kernel == "":
 		return nil, errors.New("the kernel whose problem the file solves is missing")
-	case backend == "":
-		return nil, fmt.Errorf("%s: a kernel is a .c file, for the CPU, or a .cu file, for a GPU", file.Path)
+	case on == nil:
+		var known []string
+		for _, f := range backend.All() {
+			known = append(known, fmt.Sprintf("a %s file, for %s", f.Source, f.Device))
+		}
+		return nil, fmt.Errorf("%s: a kernel is %s", file.Path, strings.Join(known, ", or "))
 	case against != "" && filepath.Ext(against) != filepath.Ext(file.Path):
 		return nil, badField("against", "%s: it must be a %s file as %s is", against, filepath.Ext(file.Path), file.Path)
 	}
-	t, err := m.target(Job{Kernel: job.Kernel, Definitions: job.Definitions, Shapes: job.Shapes, Seed: job.Seed, Strict: job.Strict, Backend: backend})
+	t, err := m.target(Job{Kernel: job.Kernel, Definitions: job.Definitions, Shapes: job.Shapes, Seed: job.Seed, Strict: job.Strict, Backend: on.Name})
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +99,11 @@ func (m *Machine) fileTarget(job Job, file kernels.File, against string) (*Targe
 	if against != "" {
 		f := file
 		f.Path, f.Default = against, true
-		if other, err = t.definition.FromFile(backend, f, nil); err != nil {
+		if other, err = t.definition.FromFile(on.Name, f, nil); err != nil {
 			return nil, err
 		}
 	}
-	im, err := t.definition.FromFile(backend, file, other)
+	im, err := t.definition.FromFile(on.Name, file, other)
 	if err != nil {
 		return nil, err
 	}

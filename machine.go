@@ -12,6 +12,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/evaluator/cuda"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 )
@@ -42,63 +43,57 @@ type Machine struct {
 	// means no time.
 	ReplayLatency time.Duration
 
-	once struct {
-		sync.Mutex
-		cpu  *cpu.Backend
-		cuda *cuda.Backend
-	}
+	mu     sync.Mutex
+	opened map[string]evaluator.Backend
 }
 
-// A limitedBackend is a backend that reports the properties of its device that
-// constraints may name.
-type limitedBackend interface {
-	evaluator.Backend
-	Limits() map[string]any
+// A module is how a backend is made with a Machine's options.
+type module struct {
+	open func(m *Machine) (evaluator.Backend, error)
+	// alone makes a machine use one device alone, of those that [evaluator.Backend.Devices]
+	// names; nil for a processor.
+	alone func(m *Machine, device string)
 }
 
-// backend makes the backend of a name.
-func (m *Machine) backend(name string) (limitedBackend, error) {
-	switch name {
-	case CPU:
-		return m.cpuBackend()
-	case CUDA:
-		return m.cudaBackend()
+// modules has a row for each of [backend.All].
+var modules = map[string]module{
+	CPU: {open: func(m *Machine) (evaluator.Backend, error) {
+		b, err := cpu.New(m.CPU)
+		return b, badOption(err, cpu.ErrOptions)
+	}},
+	CUDA: {
+		open: func(m *Machine) (evaluator.Backend, error) {
+			b, err := cuda.New(m.CUDA)
+			return b, badOption(err, cuda.ErrOptions)
+		},
+		alone: func(m *Machine, device string) { m.CUDA.Devices = []string{device} },
+	},
+}
+
+// backend makes the backend of a name, once: a backend remembers the devices that it found.
+func (m *Machine) backend(name string) (evaluator.Backend, error) {
+	module, ok := modules[name]
+	if !ok {
+		return nil, unknownBackend(name)
 	}
-	return nil, unknownBackend(name)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if b := m.opened[name]; b != nil {
+		return b, nil
+	}
+	b, err := module.open(m)
+	if err != nil {
+		return nil, err
+	}
+	if m.opened == nil {
+		m.opened = map[string]evaluator.Backend{}
+	}
+	m.opened[name] = b
+	return b, nil
 }
 
 func unknownBackend(name string) error {
-	return badInput(fmt.Errorf("unknown backend %q: there are %s, %s and %s", name, Auto, strings.Join(kernels.Backends(), ", "), Replay))
-}
-
-// cudaBackend makes the CUDA backend, once: the backend remembers the GPU that it
-// found.
-func (m *Machine) cudaBackend() (*cuda.Backend, error) {
-	m.once.Lock()
-	defer m.once.Unlock()
-	if m.once.cuda != nil {
-		return m.once.cuda, nil
-	}
-	b, err := cuda.New(m.CUDA)
-	if err != nil {
-		return nil, badOption(err, cuda.ErrOptions)
-	}
-	m.once.cuda = b
-	return b, nil
-}
-
-func (m *Machine) cpuBackend() (*cpu.Backend, error) {
-	m.once.Lock()
-	defer m.once.Unlock()
-	if m.once.cpu != nil {
-		return m.once.cpu, nil
-	}
-	b, err := cpu.New(m.CPU)
-	if err != nil {
-		return nil, badOption(err, cpu.ErrOptions)
-	}
-	m.once.cpu = b
-	return b, nil
+	return badInput(fmt.Errorf("unknown backend %q: there are %s, %s and %s", name, Auto, strings.Join(backend.Names(), ", "), Replay))
 }
 
 // badOption is the error of a backend that could not be made: an ErrInput if one of its
@@ -110,48 +105,74 @@ func badOption(err, options error) error {
 	return err
 }
 
-// gpus is how many GPUs evaluate candidates, at least one.
-func (m *Machine) gpus() int {
+// count is on how many devices of a backend candidates are evaluated, at least one.
+func (m *Machine) count(name string) int {
 	if m.Elsewhere != nil {
 		return m.Elsewhere.Workers
 	}
-	b, err := m.cudaBackend()
+	b, err := m.backend(name)
 	if err != nil {
 		return 1
 	}
-	return max(b.GPUs(), 1)
+	return max(b.Count(), 1)
 }
 
-// GPUs returns the UUID of each of the GPUs of [cuda.Options].Devices. Set Devices to one
-// UUID for a machine that uses that GPU alone.
-func (m *Machine) GPUs(ctx context.Context) ([]string, error) {
-	b, err := m.cudaBackend()
-	if err != nil {
-		return nil, err
+// An Accelerator is a device on which campaigns run side by side with those on other devices.
+type Accelerator struct {
+	Backend string
+	Device  string // a GPU's UUID
+}
+
+// Accelerators lists the devices of a backend, or of all if it is Auto: those that its options
+// name, such as [cuda.Options].Devices, or all if they name none. The error is that of the
+// first backend whose devices cannot be used.
+func (m *Machine) Accelerators(ctx context.Context, name string) (list []Accelerator, failed error) {
+	for _, f := range backend.All() {
+		if !f.Accelerator || name != Auto && name != f.Name {
+			continue
+		}
+		b, err := m.backend(f.Name)
+		var devices []string
+		if err == nil {
+			devices, err = b.Devices(ctx)
+		}
+		if failed == nil {
+			failed = err
+		}
+		for _, d := range devices {
+			list = append(list, Accelerator{f.Name, d})
+		}
 	}
-	return b.UUIDs(ctx)
+	return list, failed
 }
 
-// Offer is the device of a backend here, CPU or CUDA, and its limits for constraints: a worker
+// Alone is a machine that uses one accelerator alone.
+func (m *Machine) Alone(a Accelerator) *Machine {
+	one := &Machine{Definitions: m.Definitions, CPU: m.CPU, CUDA: m.CUDA, Elsewhere: m.Elsewhere, ReplayLatency: m.ReplayLatency}
+	modules[a.Backend].alone(one, a.Device)
+	return one
+}
+
+// Offer is the device of a backend here and its limits for constraints: a worker
 // sends both to its coordinator.
-func (m *Machine) Offer(ctx context.Context, backend string) (evaluator.Device, map[string]int64, error) {
-	d, err := m.device(ctx, backend)
+func (m *Machine) Offer(ctx context.Context, name string) (evaluator.Device, map[string]int64, error) {
+	d, err := m.device(ctx, name)
 	if err != nil {
 		return d, nil, err
 	}
-	limits, err := m.limits(backend)
+	limits, err := m.limits(name)
 	return d, limits, err
 }
 
-// GPU returns why the CUDA backend cannot be used here; nil when it can.
-func (m *Machine) GPU(ctx context.Context) error {
+// Available returns why a backend cannot be used here; nil when it can.
+func (m *Machine) Available(ctx context.Context, name string) error {
 	if m.Elsewhere != nil {
-		if m.Elsewhere.Device.Kind == CUDA {
+		if m.Elsewhere.Device.Kind == name {
 			return nil
 		}
 		return errors.New("the workers have none")
 	}
-	b, err := m.cudaBackend()
+	b, err := m.backend(name)
 	if err != nil {
 		return err
 	}
@@ -159,48 +180,47 @@ func (m *Machine) GPU(ctx context.Context) error {
 }
 
 // device describes what a backend runs candidates on, as its labs do.
-func (m *Machine) device(ctx context.Context, backend string) (evaluator.Device, error) {
+func (m *Machine) device(ctx context.Context, name string) (evaluator.Device, error) {
 	if m.Elsewhere != nil {
 		return m.Elsewhere.Device, nil
 	}
-	if backend == CUDA {
-		b, err := m.cudaBackend()
-		if err != nil {
-			return evaluator.Device{}, err
-		}
-		return b.Together(ctx)
-	}
-	b, err := m.cpuBackend()
+	b, err := m.backend(name)
 	if err != nil {
 		return evaluator.Device{}, err
 	}
-	return b.Device(), nil
+	return b.Together(ctx)
 }
 
-// Devices lists the devices of this machine: its GPU, if it can be used, and its CPU.
+// Devices lists the devices of this machine: its accelerators, if they can be used, and its
+// CPU.
 func (m *Machine) Devices(ctx context.Context) ([]evaluator.Device, error) {
 	var out []evaluator.Device
-	if b, err := m.cudaBackend(); err == nil {
-		if d, err := b.Device(ctx); err == nil {
+	for _, f := range slices.Backward(backend.All()) {
+		b, err := m.backend(f.Name)
+		var d evaluator.Device
+		if err == nil {
+			d, err = b.Device(ctx)
+		}
+		if err == nil {
 			out = append(out, d)
+		} else if !f.Accelerator {
+			return nil, err
 		}
 	}
-	b, err := m.cpuBackend()
-	if err != nil {
-		return nil, err
-	}
-	return append(out, b.Device()), nil
+	return out, nil
 }
 
-// Doctor tries the tools of a backend; Auto (or empty) means those of the CPU's and,
-// where there is a GPU, of the CUDA backend. The backend Replay needs none.
-func (m *Machine) Doctor(ctx context.Context, backend string) ([]evaluator.Tool, error) {
-	names := []string{backend}
-	switch backend {
+// Doctor tries the tools of a backend; Auto (or empty) means those of the CPU's and, where
+// they have devices, of the others. The backend Replay needs none.
+func (m *Machine) Doctor(ctx context.Context, name string) ([]evaluator.Tool, error) {
+	names := []string{name}
+	switch name {
 	case Auto, "":
-		names[0] = CPU
-		if m.GPU(ctx) == nil {
-			names = append(names, CUDA)
+		names = nil
+		for _, f := range backend.All() {
+			if !f.Accelerator || m.Available(ctx, f.Name) == nil {
+				names = append(names, f.Name)
+			}
 		}
 	case Replay:
 		return nil, nil
@@ -212,7 +232,7 @@ func (m *Machine) Doctor(ctx context.Context, backend string) ([]evaluator.Tool,
 			return nil, err
 		}
 		for _, t := range b.Doctor(ctx) {
-			if !slices.Contains(tools, t) { // which both backends use
+			if !slices.Contains(tools, t) { // which several backends use
 				tools = append(tools, t)
 			}
 		}
@@ -227,17 +247,19 @@ func (m *Machine) Doctor(ctx context.Context, backend string) ([]evaluator.Tool,
 func (m *Machine) Sandboxed(ctx context.Context) error {
 	fast := &Machine{CPU: m.CPU}
 	fast.CPU.Sanitizers = []string{"none"} // a tool that is not jailed does not run
-	tools, err := fast.Doctor(ctx, CPU)
-	if err != nil {
-		return err
-	}
-	lacks := unlocked(tools, "seccomp", "landlock")
-	if m.GPU(ctx) == nil {
-		gpu, err := m.Doctor(ctx, CUDA)
+	var lacks []string
+	for _, f := range backend.All() {
+		on := fast
+		if f.Accelerator {
+			if on = m; m.Available(ctx, f.Name) != nil {
+				continue
+			}
+		}
+		tools, err := on.Doctor(ctx, f.Name)
 		if err != nil {
 			return err
 		}
-		lacks = append(lacks, unlocked(gpu, "landlock", "worker jail")...)
+		lacks = append(lacks, unlocked(tools, f.Sandbox...)...)
 	}
 	if err := ctx.Err(); err != nil {
 		return err

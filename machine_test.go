@@ -12,6 +12,7 @@ import (
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/internal/backend"
 )
 
 // Options that make no sense are the caller's to correct, and what else keeps a backend
@@ -68,7 +69,7 @@ func TestSandboxed(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = m.Sandboxed(t.Context())
-	if m.GPU(t.Context()) != nil && (err == nil) != (len(unlocked(tools, "seccomp", "landlock")) == 0) || err != nil && !errors.Is(err, ErrSandbox) {
+	if m.Available(t.Context(), CUDA) != nil && (err == nil) != (len(unlocked(tools, "seccomp", "landlock")) == 0) || err != nil && !errors.Is(err, ErrSandbox) {
 		t.Errorf("%v, and doctor says %+v", err, tools)
 	}
 	m = &Machine{CPU: cpu.Options{Compiler: "/nonexistent/cc"}}
@@ -106,5 +107,30 @@ func TestWindowOfGPUs(t *testing.T) {
 		if target.Job.Window != c.want {
 			t.Errorf("%v, asked for %d: %d in flight, want %d", c.devices, c.asked, target.Job.Window, c.want)
 		}
+	}
+}
+
+// Every backend that has facts can be opened, under its name, and each device of an accelerator used
+// alone.
+func TestModules(t *testing.T) {
+	if len(modules) != len(backend.All()) {
+		t.Errorf("%d modules for %d backends", len(modules), len(backend.All()))
+	}
+	m := &Machine{Definitions: []string{"x"}}
+	for _, f := range backend.All() {
+		b, err := m.backend(f.Name)
+		if err != nil || b.Name() != f.Name {
+			t.Errorf("%s: %v, %v", f.Name, b, err)
+		}
+		if again, _ := m.backend(f.Name); again != b {
+			t.Errorf("%s is made twice: it would look for its devices again", f.Name)
+		}
+		if (modules[f.Name].alone != nil) != f.Accelerator {
+			t.Errorf("%s: alone is for accelerators", f.Name)
+		}
+	}
+	one := m.Alone(Accelerator{CUDA, "GPU-1"})
+	if len(one.CUDA.Devices) != 1 || one.CUDA.Devices[0] != "GPU-1" || len(m.CUDA.Devices) != 0 || len(one.Definitions) != 1 {
+		t.Errorf("%+v of %+v", one.CUDA, m.CUDA)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
@@ -322,12 +323,12 @@ func cold(j Job) bool { return j.Sweep || j.Strategy == "random" || j.Backend ==
 // two per core, so that one is ready when a core or the turn to time is free, or for GPUs
 // as many as there are proposals in flight, since most of them wait for the GPU. A window of
 // zero is the default one.
-func workersFor(asked, window int, backend string) int {
+func workersFor(asked, window int, name string) int {
 	window = cmp.Or(window, campaign.DefaultWindow)
 	switch {
 	case asked > 0:
 		return min(asked, window)
-	case backend == CUDA:
+	case backend.Of(name).Accelerator:
 		return window
 	}
 	return min(2*runtime.NumCPU(), window)

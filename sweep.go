@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/kernels"
@@ -164,7 +165,7 @@ func (t *Target) specification(d tables.Declaration) (*tables.Specification, []i
 	}
 	shape, im, problem := shapes[0], t.chosen[0], &t.definition.Problem
 	s := &tables.Specification{
-		Language: "C", KernelName: im.Entry, KernelFile: im.Template,
+		Language: backend.Of(im.Backend).Language, KernelName: im.Entry, KernelFile: im.Template,
 		GlobalSize: tables.Extent{X: "1"}, LocalSize: tables.Extent{X: "1"},
 	}
 	for _, f := range im.Flags {
@@ -173,7 +174,7 @@ func (t *Target) specification(d tables.Declaration) (*tables.Specification, []i
 		}
 	}
 	if im.Launch != nil {
-		s.Language, s.GlobalSizeType = "CUDA", "CUDA"
+		s.GlobalSizeType = s.Language
 		s.GlobalSize, s.LocalSize = extent(d, im.Launch.Grid), extent(d, im.Launch.Block)
 	}
 	var size []int64

@@ -14,6 +14,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/replay"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/kernels"
@@ -95,8 +96,8 @@ func (m *Machine) target(job Job) (*Target, error) {
 	}
 	t.leaveOut()
 	t.fit()
-	if t.Job.Window == 0 && t.Job.Backend == CUDA {
-		t.Job.Window = min(DefaultGPUWindow*m.gpus(), MaxWindow)
+	if each := backend.Of(t.Job.Backend).Window; t.Job.Window == 0 && each > 0 {
+		t.Job.Window = min(each*m.count(t.Job.Backend), MaxWindow)
 	}
 	if job.Sweep {
 		if err := t.sweep(); err != nil {
@@ -166,7 +167,7 @@ func (t *Target) load() error {
 		return nil
 	case Auto:
 	default:
-		if !slices.Contains(kernels.Backends(), t.Job.Backend) {
+		if !slices.Contains(backend.Names(), t.Job.Backend) {
 			return unknownBackend(t.Job.Backend)
 		}
 	}
@@ -185,10 +186,16 @@ func (t *Target) load() error {
 	var noGPU error
 	if t.Job.Backend == Auto {
 		// Look for a GPU only for kernels that run on one.
-		t.Job.Backend = CPU
-		if len(t.definition.On(CUDA).Implementations) > 0 {
-			if noGPU = t.machine.GPU(context.Background()); noGPU == nil {
-				t.Job.Backend = CUDA
+		for _, f := range slices.Backward(backend.All()) {
+			if f.Accelerator && len(t.definition.On(f.Name).Implementations) == 0 {
+				continue
+			}
+			t.Job.Backend = f.Name
+			if !f.Accelerator {
+				break
+			}
+			if noGPU = t.machine.Available(context.Background(), f.Name); noGPU == nil {
+				break
 			}
 		}
 	}
@@ -260,7 +267,7 @@ func (t *Target) choose() (wrong wrongFields, err error) {
 // opening says why they cannot run.
 func (t *Target) leaveOut() {
 	device, known := t.Job.Limits["device_capability"]
-	if len(t.Job.Implementations) > 0 || !known || t.Job.Backend != CUDA {
+	if len(t.Job.Implementations) > 0 || !known {
 		return
 	}
 	able := slices.DeleteFunc(slices.Clone(t.chosen), func(im *kernels.Implementation) bool { return !im.RunsOn(device) })

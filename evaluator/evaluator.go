@@ -465,13 +465,30 @@ type Plan struct {
 
 // A Backend makes labs for one kind of device.
 type Backend interface {
-	// Name is what `--backend` selects: "cpu", "cuda".
+	// Name is what `--backend` selects: "cpu", "cuda". The package internal/backend has its
+	// facts.
 	Name() string
 	// Doctor looks for every tool the backend can use.
 	Doctor(ctx context.Context) []Tool
 	// Open prepares a lab for a plan: it builds harness and reference, tries the
 	// tools, and measures the device's ceilings if they are not known yet.
 	Open(ctx context.Context, plan Plan) (Lab, error)
+	// Available says why the backend cannot be used here; nil when it can: when there is a
+	// device, whether or not there are others that cannot be used.
+	Available(ctx context.Context) error
+	// Device describes the first of the devices that the options choose, Together all of
+	// them as one device, as labs do. Both leave out the peaks.
+	Device(ctx context.Context) (Device, error)
+	Together(ctx context.Context) (Device, error)
+	// Limits describes that first device by the names that definitions may use in
+	// constraints, as in [kernels.Limits]; nil when nothing is known of it.
+	Limits() map[string]any
+	// Count is on how many devices a lab evaluates: one on a processor; 0 when one of
+	// those chosen cannot be used.
+	Count() int
+	// Devices names those that can be used one by one, each as the option that chooses
+	// devices does: the chosen ones, or all if none are. A processor has none.
+	Devices(ctx context.Context) ([]string, error)
 }
 
 // A Usage says how busy a lab's devices are. Labs that can tell have a method

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -47,7 +48,7 @@ func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]Finalist, *Early, 
 	end, limited := EndOf(ctx)
 	whole := ctx
 	if limited {
-		early = &Early{Of: j.rules.processes}
+		early = &Early{Of: j.rules.Processes}
 		for _, c := range all[j.room(len(all), time.Until(end.By)):] {
 			c.leave("")
 		}
@@ -74,7 +75,7 @@ func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]Finalist, *Early, 
 			return nil, nil, err
 		}
 		if o.Verdict == Implausible || o.Verdict == Infrastructure {
-			if limited && time.Now().Add(j.took.set(1)*time.Duration(j.rules.processes)).After(end.By) {
+			if limited && time.Now().Add(j.took.set(1)*time.Duration(j.rules.Processes)).After(end.By) {
 				c.leave(o.Reason) // nothing is decided by one measurement
 				continue
 			}
@@ -126,7 +127,7 @@ func (j *judge) Duel(ctx context.Context, bins []Artifact) ([]Finalist, *Early, 
 	if early != nil {
 		early.Sets = sets
 		left := func(e Finalist) bool { return strings.HasPrefix(e.Reason, TimeOver) }
-		if sets == j.rules.processes && !slices.ContainsFunc(entries, left) {
+		if sets == j.rules.Processes && !slices.ContainsFunc(entries, left) {
 			early = nil
 		}
 	}
@@ -162,7 +163,7 @@ const leastSets = 3
 // room is how many of n contenders there is time for. One always takes part: that it is faster than
 // the baseline is worth more than that it is faster than others.
 func (j *judge) room(n int, left time.Duration) int {
-	sets := min(leastSets, j.rules.processes)
+	sets := min(leastSets, j.rules.Processes)
 	for n > 1 && j.took.finals(n, sets)*5/4 > left { // the machine may become busier
 		n--
 	}
@@ -172,7 +173,7 @@ func (j *judge) room(n int, left time.Duration) int {
 // A spending is what measurements took until now, from which the next ones' time is
 // estimated.
 type spending struct {
-	rules *rules
+	rules *backend.Rules
 	// tuned is how many shapes are tuned for, checked at how many finals launch a finalist
 	// under tools.
 	tuned, checked int
@@ -213,7 +214,7 @@ func (s *spending) set(n int) time.Duration {
 	if len(s.sets) == 0 {
 		one = time.Duration(heldOutToo * float64(s.tuned) * float64(usual(s.shapes)))
 	}
-	return max(s.rules.leastSet, time.Duration(n)*one)
+	return max(s.rules.LeastSet, time.Duration(n)*one)
 }
 
 // finals estimates what finals of n contenders take.
@@ -332,7 +333,7 @@ var errAgain = errors.New("a process of the finals was lost")
 func (j *judge) duel(ctx context.Context, all []*contender) (n int, err error) {
 	end, limited := EndOf(ctx)
 	lost := 0
-	for n < j.rules.processes {
+	for n < j.rules.Processes {
 		var alive []*contender
 		for _, c := range all {
 			if !c.out() {
@@ -439,7 +440,7 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err 
 	artifacts := make([]Artifact, len(alive))
 	for i, c := range alive {
 		artifacts[i] = c.Artifact
-		c.Allowed.grant(j.together(j.plan.FinalsSamples, j.rules.batch, slices.Concat(j.plan.Tune, j.plan.Verify)...))
+		c.Allowed.grant(j.together(j.plan.FinalsSamples, j.rules.Batch, slices.Concat(j.plan.Tune, j.plan.Verify)...))
 	}
 	s, err := j.lab.Open(ctx, ForFinals, artifacts...)
 	if err != nil {
@@ -464,9 +465,9 @@ func (j *judge) duelOnce(ctx context.Context, alive []*contender, set int) (err 
 			err = closing
 		}
 	}()
-	rounds := (j.plan.FinalsSamples + j.rules.processes - 1) / j.rules.processes
+	rounds := (j.plan.FinalsSamples + j.rules.Processes - 1) / j.rules.Processes
 	if _, limited := EndOf(ctx); limited && set == 0 {
-		rounds = max(rounds, j.rules.least) // it may be the only one
+		rounds = max(rounds, j.rules.Least) // it may be the only one
 	}
 	played := make([]map[string]*tally, len(alive))
 	for i := range played {
@@ -548,13 +549,13 @@ func (j *judge) playShape(ctx context.Context, s Session, shape kernels.Shape, a
 	end, limited := EndOf(ctx)
 	for played := 0; ; {
 		n := 1
-		if j.rules.ask > 1 || played >= rounds {
+		if j.rules.Ask > 1 || played >= rounds {
 			n = max(1, rounds/2)
 		}
 		if played >= rounds {
 			for i, t := range tallies {
 				if t != nil {
-					alive[i].Allowed.extend(j.together(n, j.rules.batch, shape))
+					alive[i].Allowed.extend(j.together(n, j.rules.Batch, shape))
 				}
 			}
 		}
@@ -596,7 +597,7 @@ func (j *judge) tooShort(tallies []*tally) bool {
 	for _, t := range tallies {
 		if t != nil && len(t.pairs) > 0 {
 			p := t.pairs[0]
-			return p.baseline.NS*float64(p.baseBatch) < float64(j.rules.heldOut)
+			return p.baseline.NS*float64(p.baseBatch) < float64(j.rules.HeldOut)
 		}
 	}
 	return false

@@ -43,7 +43,7 @@ func finals(t *testing.T, l *scriptedLab, p Plan) (f Finals, took time.Duration)
 }
 
 // sets is how many sets of processes there are on a CPU.
-var sets = rulesByKind["cpu"].processes
+var sets = rulesOf("cpu").Processes
 
 // contest is a lab with honest candidates of these times.
 func contest(ns ...float64) *scriptedLab {
@@ -288,7 +288,7 @@ func TestFinalsLoserHasNoTimes(t *testing.T) {
 func TestFinalsDoubt(t *testing.T) {
 	l := newLab()
 	p := labPlan()
-	j := &judge{lab: l, rules: rulesByKind["cpu"], plan: p, spec: p.Definition.ProblemOn("cpu"), tuned: map[string]bool{"main": true}}
+	j := &judge{lab: l, rules: rulesOf("cpu"), plan: p, spec: p.Definition.ProblemOn("cpu"), tuned: map[string]bool{"main": true}}
 	tl := plain(j, 30, []float64{1}, 5e6)
 	for i := range 27 {
 		tl.pairs[i].candidate.CPUNS *= 2

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/panics"
 	"github.com/evotune/evotune/kernels"
 )
@@ -34,7 +35,7 @@ var (
 type judge struct {
 	lab   Lab
 	plan  Plan
-	rules *rules
+	rules *backend.Rules
 	spec  *kernels.Problem
 	// tolerance is by output.
 	tolerance limits
@@ -65,11 +66,12 @@ type judge struct {
 // closes the lab; otherwise closing the judge closes it.
 func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 	d := lab.Describe()
-	if rulesByKind[d.Device.Kind] == nil {
+	rules := rulesOf(d.Device.Kind)
+	if rules == nil {
 		return nil, fmt.Errorf("evaluator: no rules for devices of the kind %q", d.Device.Kind)
 	}
 	j := &judge{
-		lab: lab, plan: plan, rules: rulesByKind[d.Device.Kind], spec: plan.Definition.ProblemOn(d.Backend),
+		lab: lab, plan: plan, rules: rules, spec: plan.Definition.ProblemOn(d.Backend),
 		tolerance: limits{}, besides: map[string]map[string]float64{}, tuned: map[string]bool{},
 		baseline: map[string]Artifact{}, usual: map[string]time.Duration{}, silent: map[string]string{},
 	}
@@ -90,9 +92,9 @@ func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 	if len(kept) > 0 {
 		j.kept = "with the data of " + strings.Join(kept, ", ") + how
 	}
-	j.plan.Samples = cmp.Or(plan.Samples, j.rules.samples)
-	j.plan.SampleTime = cmp.Or(plan.SampleTime, j.rules.sampleTime)
-	j.plan.FinalsSamples = cmp.Or(plan.FinalsSamples, j.rules.finals)
+	j.plan.Samples = cmp.Or(plan.Samples, j.rules.Samples)
+	j.plan.SampleTime = cmp.Or(plan.SampleTime, j.rules.SampleTime)
+	j.plan.FinalsSamples = cmp.Or(plan.FinalsSamples, j.rules.Finals)
 	for _, b := range j.spec.Buffers {
 		if b.Role != kernels.In {
 			j.tolerance[b.Name], _ = j.spec.ToleranceOf(b)
@@ -394,9 +396,9 @@ func (j *judge) judgeBuild(a Artifact, report BuildReport) Outcome {
 	if im == nil {
 		return out
 	}
-	always := j.rules.blocking
+	always := j.rules.Blocking
 	if !j.plan.Debug {
-		always = slices.Concat(always, j.rules.optimized)
+		always = slices.Concat(always, j.rules.Optimized)
 	}
 	for line := range strings.Lines(report.Log) {
 		blocks := false
@@ -526,7 +528,7 @@ func (j *judge) limit(s kernels.Shape) time.Duration {
 	if !ok {
 		return 0
 	}
-	return max(j.rules.hangs, 200*max(t, j.rules.batch))
+	return max(j.rules.Hangs, 200*max(t, j.rules.Batch))
 }
 
 // together is what launches of a candidate may take at some shapes, where the baseline takes as long as for so
@@ -852,13 +854,12 @@ func (j *judge) sanitize(ctx context.Context, a Artifact, shapes ...kernels.Shap
 		return all, err
 	}
 	for _, t := range j.lab.Describe().Tools {
-		if t.Missing != "" && slices.Contains(j.rules.sanitizers, t.Name) {
+		if t.Missing != "" && slices.Contains(j.rules.Sanitizers, t.Name) {
 			all.Evidence = append(all.Evidence, Evidence{Check: t.Name, Outcome: NotRun, Detail: t.Missing})
 		}
 	}
-	for _, e := range j.rules.unseen {
-		e.Outcome = NotRun
-		all.Evidence = append(all.Evidence, e)
+	for _, e := range j.rules.Unseen {
+		all.Evidence = append(all.Evidence, Evidence{Check: e.Check, Outcome: NotRun, Detail: e.Detail})
 	}
 	return all, nil
 }
@@ -873,7 +874,7 @@ func (j *judge) launchFinalist(ctx context.Context, a Artifact) (Outcome, error)
 // tools lists the lab's tools that look at every candidate, or those that look at finalists alone.
 func (j *judge) tools(finalists bool) (list []string) {
 	for _, tool := range j.lab.Sanitizers() {
-		if slices.Contains(j.rules.finalists, tool) == finalists {
+		if slices.Contains(j.rules.Finalists, tool) == finalists {
 			list = append(list, tool)
 		}
 	}

@@ -712,7 +712,7 @@ func TestInspectionBounds(t *testing.T) {
 	} {
 		l := newLab()
 		l.actors["1"].inspection = Inspection{Measures: measures}
-		j := &judge{lab: l, rules: rulesByKind["cpu"]}
+		j := &judge{lab: l, rules: rulesOf("cpu")}
 		a := l.artifact("candidate 1", l.actors["1"])
 		a.Source.Implementation = &kernels.Implementation{Binary: c.bounds}
 		out, err := j.Inspect(t.Context(), a)

@@ -10,13 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/kernels"
 )
 
 // A tally is what is known about one contender's time at one shape: every pair of
 // readings, and what else was observed.
 type tally struct {
-	rules   *rules
+	rules   *backend.Rules
 	shape   kernels.Shape
 	threads int // of the candidate
 	base    int // of the baseline
@@ -225,7 +226,7 @@ func (t *tally) usual() (open, taken float64) {
 func (t *tally) hold(r Reading, batch, more, threads int, exact bool, open float64) (claim, float64) {
 	claimed := r.NS * float64(batch)
 	seen := r.passed(t.parallel(threads), exact) - open
-	allowed := t.rules.clockShare*claimed + float64(t.rules.clockSlack) + float64(t.rules.launchSlack)*float64(max(0, more))
+	allowed := t.rules.ClockShare*claimed + float64(t.rules.ClockSlack) + float64(t.rules.LaunchSlack)*float64(max(0, more))
 	how := confirmed
 	switch {
 	case exact && (r.CPUNS-open-claimed > allowed || claimed-r.WallNS > allowed && r.WallNS > 0):
@@ -409,10 +410,10 @@ func (t *tally) least() int {
 	for _, p := range t.pairs {
 		sum += p.candidate.WallNS + p.baseline.WallNS
 	}
-	if len(t.pairs) > 0 && sum/float64(len(t.pairs)) > float64(t.rules.slowPair) {
-		return t.rules.leastSlow
+	if len(t.pairs) > 0 && sum/float64(len(t.pairs)) > float64(t.rules.SlowPair) {
+		return t.rules.LeastSlow
 	}
-	return t.rules.least
+	return t.rules.Least
 }
 
 // leads says whether the candidate may be faster than the best so far, whose ratio is given. If
@@ -596,7 +597,7 @@ func (j *judge) FirstReadings(ctx context.Context, a Artifact, incumbent float64
 	limit := farBehind * incumbent
 	timings, out, err := j.benchmark(ctx, ForTiming, a, func(ctx context.Context, s Session, t *tally) (Timing, Outcome, error) {
 		for tries := 0; tries < mostFirst && len(t.pairs) < mostFirst; tries++ {
-			if err := j.sample(ctx, s, t, min(j.rules.ask, firstReadings), "", incumbent); err != nil {
+			if err := j.sample(ctx, s, t, min(j.rules.Ask, firstReadings), "", incumbent); err != nil {
 				return Timing{}, Outcome{}, err
 			}
 			if out := j.judgeAfter(t); out.Verdict != "" {
@@ -647,7 +648,7 @@ func (j *judge) benchmark(ctx context.Context, p Purpose, a Artifact, at func(co
 	check := "load"
 	err = j.twice(ctx, a.Allowed, func(patience time.Duration) error {
 		timings, out, check = nil, Outcome{}, "load"
-		a.Allowed.grant(j.together(j.plan.Samples, j.rules.batch, j.plan.Tune...))
+		a.Allowed.grant(j.together(j.plan.Samples, j.rules.Batch, j.plan.Tune...))
 		s, err := j.lab.Open(ctx, p, a)
 		for err == nil {
 			over := Held(ctx)
@@ -710,7 +711,7 @@ func (j *judge) newTally(a Artifact, shape kernels.Shape) *tally {
 
 // request asks for rounds at a shape from a set of processes: 0, 1, ...
 func (j *judge) request(shape kernels.Shape, rounds int, last bool, set int) SampleRequest {
-	r := SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.batch, Limit: j.limit(shape), Within: j.againstBaseline(shape), Last: last, Longer: last, Set: set}
+	r := SampleRequest{Shape: shape, Rounds: rounds, Batch: j.rules.Batch, Limit: j.limit(shape), Within: j.againstBaseline(shape), Last: last, Longer: last, Set: set}
 	if n := len(j.plan.Pools); n > 0 {
 		r.Pool = j.plan.Pools[set%n]
 	}
@@ -751,10 +752,10 @@ func (j *judge) compared(t *tally) error {
 func (j *judge) timeShape(ctx context.Context, s Session, t *tally, incumbent float64, again bool) (Timing, Outcome, error) {
 	stopped, floor := "", 0.0
 	for begin := time.Now(); stopped == ""; {
-		rounds := j.rules.ask
+		rounds := j.rules.Ask
 		if len(t.pairs) > j.plan.Samples {
 			rounds = max(rounds, len(t.pairs)/8) // a disturbed measurement takes long
-			t.allowed.extend(j.together(rounds, j.rules.batch, t.shape))
+			t.allowed.extend(j.together(rounds, j.rules.Batch, t.shape))
 		}
 		if err := j.sample(ctx, s, t, rounds, "", incumbent); err != nil {
 			return Timing{}, Outcome{}, err
@@ -910,7 +911,7 @@ func (j *judge) floor(ctx context.Context, t *tally) (float64, error) {
 	}
 	least := 0.0
 	if p := peaks.rate(j.spec.Pipe, t.threads); p > 0 {
-		least = operations / (p * j.rules.computeHeadroom) * 1e9
+		least = operations / (p * j.rules.ComputeHeadroom) * 1e9
 	}
 	cache := 1.25 * float64(peaks.CacheBytes)
 	memory := peaks.rate("memory", t.threads)
@@ -918,14 +919,14 @@ func (j *judge) floor(ctx context.Context, t *tally) (float64, error) {
 		in := j.inputBytes(t.shape)
 		cached := math.Min(1, cache/math.Max(in*float64(t.sets), 1))
 		outside := math.Min(traffic, in) * (1 - cached)
-		return math.Max(least, outside/(memory*j.rules.memoryHeadroom)*1e9), nil
+		return math.Max(least, outside/(memory*j.rules.MemoryHeadroom)*1e9), nil
 	}
 	memory = max(peaks.Rates["read"], peaks.Rates["write"], peaks.Rates["copy"])
 	if l2 := max(peaks.Rates["l2"], memory); l2 > 0 {
-		least = math.Max(least, traffic/(l2*j.rules.memoryHeadroom)*1e9)
+		least = math.Max(least, traffic/(l2*j.rules.MemoryHeadroom)*1e9)
 	}
 	if memory > 0 {
-		least = math.Max(least, math.Max(0, traffic-cache)/(memory*j.rules.memoryHeadroom)*1e9)
+		least = math.Max(least, math.Max(0, traffic-cache)/(memory*j.rules.MemoryHeadroom)*1e9)
 	}
 	return least, nil
 }

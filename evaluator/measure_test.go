@@ -262,7 +262,7 @@ func TestMakingBeside(t *testing.T) {
 
 // On a calm machine sampling stops as it always did.
 func TestEnough(t *testing.T) {
-	j := &judge{rules: rulesByKind["cpu"], plan: twoShapes()}
+	j := &judge{rules: rulesOf("cpu"), plan: twoShapes()}
 	j.plan.Samples, j.plan.SampleTime = 20, time.Second
 	j.plan.Tune = j.plan.Tune[:1]
 	for _, c := range []struct {
@@ -325,7 +325,7 @@ func TestEnough(t *testing.T) {
 // measurement going forever.
 // Who has the device keeps it: a measurement of which little counts ends.
 func TestHopeless(t *testing.T) {
-	j := &judge{rules: rulesByKind["cuda"], plan: labPlan()}
+	j := &judge{rules: rulesOf("cuda"), plan: labPlan()}
 	j.plan.Samples, j.plan.SampleTime = 20, time.Second
 	for _, c := range []struct {
 		others bool
@@ -359,7 +359,7 @@ func TestHopeless(t *testing.T) {
 }
 
 func TestFewReadingsTell(t *testing.T) {
-	j := &judge{rules: rulesByKind["cpu"], plan: labPlan()}
+	j := &judge{rules: rulesOf("cpu"), plan: labPlan()}
 	j.plan.Samples, j.plan.SampleTime = 20, time.Second
 	tl := plain(j, 20, []float64{1, 1.02}, 5e6)
 	for i := range tl.pairs {
@@ -428,7 +428,7 @@ func TestFewReadingsTell(t *testing.T) {
 
 // On a GPU the events are held against evotune's clock.
 func TestClocksOnAGPU(t *testing.T) {
-	j := &judge{rules: rulesByKind["cuda"], plan: labPlan()}
+	j := &judge{rules: rulesOf("cuda"), plan: labPlan()}
 	for _, c := range []struct {
 		what        string
 		event, wall float64 // of a launch
@@ -537,7 +537,7 @@ func TestFloor(t *testing.T) {
 	l := newLab()
 	l.peaks = Peaks{Rates: map[string]float64{"f32/1": 1e9, "f32/2": 1.5e9, "memory/1": 1e9}, CacheBytes: 0, Cores: 2}
 	p := labPlan()
-	j := &judge{lab: l, rules: rulesByKind["cpu"], spec: p.Definition.ProblemOn("cpu")}
+	j := &judge{lab: l, rules: rulesOf("cpu"), spec: p.Definition.ProblemOn("cpu")}
 	floor := func(threads, sets int) float64 {
 		t.Helper()
 		ns, err := j.floor(t.Context(), &tally{shape: p.Tune[0], threads: threads, sets: sets})
@@ -573,7 +573,7 @@ func TestFloor(t *testing.T) {
 
 // Which pairs count, and as what.
 func TestCount(t *testing.T) {
-	j := &judge{rules: rulesByKind["cpu"], plan: labPlan()}
+	j := &judge{rules: rulesOf("cpu"), plan: labPlan()}
 	// One launch a batch. Baselines take 4 ms and candidates 3 ms, if they say so.
 	base := Reading{NS: 4e6, WallNS: 4.1e6, CPUNS: 4.08e6}
 	fine := Reading{NS: 3e6, WallNS: 3.1e6, CPUNS: 3.08e6}
@@ -643,7 +643,7 @@ func TestParallel(t *testing.T) {
 // A candidate may lead that is not clearly slower than the best; at one of several shapes it may be slower,
 // and before there is a best it is held against the baseline.
 func TestLeads(t *testing.T) {
-	j := &judge{rules: rulesByKind["cpu"], plan: twoShapes()}
+	j := &judge{rules: rulesOf("cpu"), plan: twoShapes()}
 	for _, c := range []struct {
 		ratio, incumbent float64
 		shapes           int

@@ -477,7 +477,7 @@ func (o *Ordeal) Conditions(ctx context.Context) (c Conditions, ok bool) {
 func (o *Ordeal) FinalsTime(n int) (d time.Duration, ok bool) {
 	j, ok := o.judge.(*judge)
 	if ok {
-		d = j.took.finals(n, j.rules.processes)
+		d = j.took.finals(n, j.rules.Processes)
 	}
 	return d, ok
 }

@@ -4,99 +4,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/evotune/evotune/internal/backend"
 )
 
-// rules are the constants of judging that differ between kinds of devices, each
-// with its reason. Constants that are the same everywhere are next to the code
-// that uses them.
-type rules struct {
-	// batch is the minimum duration of one reading: far above the clock's
-	// resolution and the cost of starting a batch, which is waking a process on a
-	// CPU and launching a graph on a GPU.
-	batch time.Duration
-	// ask is how many rounds are requested at once. A round on a GPU is shorter than a
-	// round trip to the worker.
-	ask int
-	// least is how many pairs must count before anything is concluded, leastSlow how
-	// many if a pair takes longer than slowPair.
-	least, leastSlow int
-	slowPair         time.Duration
-	// samples, sampleTime and finals are the defaults for zero fields of a Plan.
-	// Many candidates wait for a GPU, and its readings vary less.
-	samples    int
-	sampleTime time.Duration
-	finals     int
-	// processes is how many sets of fresh processes take part in the finals, one after the
-	// other: the placement of one process in memory must not decide.
-	processes int
-	// leastSet is what such a set takes at least: starting the processes of several
-	// finalists.
-	leastSet time.Duration
-	// heldOut is how long a batch of the baseline must last at a held-out shape
-	// to be timed in the finals. A batch cannot have more launches than the shape
-	// has sets, and shorter batches measure nothing.
-	heldOut time.Duration
-	// A reading may leave more time unclaimed than the baseline does, by the sum of
-	// clockShare of its claim, clockSlack, and launchSlack for every launch that the
-	// baseline's batch does not have.
-	clockShare  float64
-	clockSlack  time.Duration
-	launchSlack time.Duration
-	// The device may have been disturbed while its peaks were measured. A candidate
-	// must be this much faster to be called impossible: more for a CPU's memory, whose
-	// caches are shared with neighbors.
-	computeHeadroom, memoryHeadroom float64
-	// hangs is the least time that a launch or a batch may take before it counts
-	// as hanging: a comparison on a GPU computes the reference first.
-	hangs time.Duration
-	// sanitizers names the tools that are reported when missing. blocking has the
-	// diagnostics that always reject, whatever a definition says; optimized has those
-	// that reject only optimized builds.
-	sanitizers          []string
-	blocking, optimized []string
-	// finalists names the tools that look at finalists alone, at the tuned shapes.
-	finalists []string
-	// unseen is what no tool checks, with the reason: "not run" in every result.
-	unseen []Evidence
-}
-
-// rulesByKind has the rules for each kind of device. A kind without rules does not fall
-// back to another kind's.
-var rulesByKind = map[string]*rules{
-	"cpu": {
-		batch: 2 * time.Millisecond, ask: 1,
-		least: 5, leastSlow: 3, slowPair: 300 * time.Millisecond,
-		samples: 20, sampleTime: time.Second, finals: 20, processes: 6, leastSet: time.Second, heldOut: 500 * time.Microsecond,
-		// What an honest batch leaves unclaimed does not depend on how long it takes:
-		// 45 to 230 us of the operating system's work around it.
-		clockShare: 0.01, clockSlack: 80 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
-		computeHeadroom: 1.10, memoryHeadroom: 1.30,
-		hangs:      5 * time.Second,
-		sanitizers: []string{"asan", "tsan", Guards, "memcheck"},
-	},
-	"cuda": {
-		batch: 500 * time.Microsecond, ask: 3,
-		least: 6, leastSlow: 3, slowPair: 300 * time.Millisecond,
-		samples: 20, sampleTime: 50 * time.Millisecond, finals: 30, processes: 3, leastSet: 5 * time.Second,
-		clockShare: 0.05, clockSlack: 40 * time.Microsecond, launchSlack: 20 * time.Nanosecond,
-		computeHeadroom: 1.10, memoryHeadroom: 1.15,
-		hangs:      10 * time.Second,
-		sanitizers: []string{"memcheck", "racecheck", "synccheck", "initcheck", Schedules, Guards},
-		finalists:  []string{Guards},
-		// nvcc compiles WMMA on a local array to a trap, with this diagnostic.
-		blocking: []string{"cannot perform wmma load or store on local memory"},
-		// ptxas compiles what it cannot do as requested (C7508 and others of setmaxnreg;
-		// C7510, C7514, C7515 and others of wgmma): without registers for the warps that
-		// multiply, or with a wait after every product. Such code is not what its genome
-		// says.
-		optimized: []string{"'setmaxnreg' ignored", "wgmma.mma_async instructions are serialized"},
-		unseen: []Evidence{
-			{Check: "races in global memory", Detail: "racecheck looks at shared memory alone"},
-			{Check: "shared memory within a block", Detail: "initcheck does not look at it, and memcheck at its end alone: an array may run into another"},
-			{Check: "sanitizers at other shapes", Detail: "what only larger shapes make the code do is looked at by parity, after timing and, of finalists, by guards alone"},
-		},
-	},
-}
+// rulesOf returns the rules for a kind of device, nil for one without: it does not fall back to
+// another kind's.
+func rulesOf(kind string) *backend.Rules { return backend.Of(kind).Rules }
 
 const (
 	// contents is how many contents of the inputs parity compares at a shape. At
@@ -168,11 +82,11 @@ const (
 )
 
 // Schedules is the check that covers what racecheck cannot follow.
-const Schedules = "schedules"
+const Schedules = backend.Schedules
 
 // Guards is the check that launches on buffers that begin or end where memory does: on a CPU at every
 // shape in a search, on a GPU finalists at the tuned shapes.
-const Guards = "guards"
+const Guards = backend.Guards
 
 // CoveredBy names the check of the same result that, if it passes, covers what the check
 // e did not run for, as e's detail says; "" if there is none. No check covers a missing
@@ -186,8 +100,8 @@ func CoveredBy(e Evidence) string {
 
 // OfSanitizers says whether a check of the finals is one of the sanitizers'.
 func OfSanitizers(check string) bool {
-	for _, r := range rulesByKind {
-		if slices.Contains(r.sanitizers, check) {
+	for _, b := range backend.All() {
+		if slices.Contains(b.Rules.Sanitizers, check) {
 			return true
 		}
 	}
@@ -197,8 +111,8 @@ func OfSanitizers(check string) bool {
 // Unseen says whether a check names what no sanitizer can see, whatever tools are
 // installed.
 func Unseen(check string) bool {
-	for _, r := range rulesByKind {
-		if slices.ContainsFunc(r.unseen, func(e Evidence) bool { return e.Check == check }) {
+	for _, b := range backend.All() {
+		if slices.ContainsFunc(b.Rules.Unseen, func(e backend.Unseen) bool { return e.Check == check }) {
 			return true
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/expr"
 )
 
@@ -135,13 +136,13 @@ func directives(file, text string) ([]byte, error) {
 }
 
 // fromFile reads the file's directives.
-func (l *loader) fromFile(backend string, f File) *Implementation {
+func (l *loader) fromFile(on string, f File) *Implementation {
 	var t fileTable
 	l.d.decode(l.d.root, &t)
 	others := l.def.Implementations
 	base := others[0].Baseline().owner
 	im := &Implementation{
-		definition: l.def, Name: "file", Backend: backend, Target: base.Target, Entry: base.Entry,
+		definition: l.def, Name: "file", Backend: on, Target: base.Target, Entry: base.Entry,
 		params: map[string]*node{}, whens: map[string]*expression{},
 	}
 	im.hold(others)
@@ -151,19 +152,19 @@ func (l *loader) fromFile(backend string, f File) *Implementation {
 		im.Entry = t.Entry.str
 	}
 	if t.Target != nil {
-		if im.Target = t.Target.str; backend != "cuda" || !architecture.MatchString(im.Target) {
+		if im.Target = t.Target.str; !im.on().Has(backend.Target) || !architecture.MatchString(im.Target) {
 			l.d.fail(t.Target.at, `target %q: CUDA kernels have one, such as "sm_80" or "sm_90a"`, im.Target)
 		}
 	}
 	for _, n := range t.Flags {
-		if err := CheckFlag(backend, n.str); err != nil {
+		if err := CheckFlag(on, n.str); err != nil {
 			l.d.fail(n.at, "%v", err)
 		}
 	}
 	usual := []string{"-O3", "-march=native"}
 	if r, err := others[0].RenderBaseline(l.def.Problem.ShapesFor(Tune)[0]); err == nil {
 		usual = r.Flags
-	} else if backend != "cpu" {
+	} else if im.on().Has(backend.Launch) {
 		usual = nil
 	}
 	flags := strs(t.Flags)
@@ -208,14 +209,14 @@ func (l *loader) fromFile(backend string, f File) *Implementation {
 	for _, re := range l.patterns(t.Require) {
 		im.Binary.Require = append(im.Binary.Require, Requirement{Pattern: re})
 	}
-	bound := func(key string, n *node, to **int64) {
-		if x := l.most(backend, key, n, "%s means nothing in a kernel for the CPU: remove it"); x != nil {
+	bound := func(key string, n *node, has bool, to **int64) {
+		if x := l.most(key, n, has, "%s means nothing in a kernel for "+im.on().Device+": remove it"); x != nil {
 			*to = x
 		}
 	}
-	bound("max_stack", t.MaxStack, &im.Binary.MaxStack)
-	bound("max_registers", t.MaxRegisters, &im.Binary.MaxRegisters)
-	bound("max_spill", t.MaxSpill, &im.Binary.MaxSpill)
+	bound("max_stack", t.MaxStack, true, &im.Binary.MaxStack)
+	bound(backend.MaxRegisters, t.MaxRegisters, im.on().Has(backend.MaxRegisters), &im.Binary.MaxRegisters)
+	bound(backend.MaxSpill, t.MaxSpill, im.on().Has(backend.MaxSpill), &im.Binary.MaxSpill)
 	l.fileLaunch(&t, im, all)
 	return im
 }
@@ -231,16 +232,16 @@ func (l *loader) function(n *node) {
 func (l *loader) fileLaunch(t *fileTable, im *Implementation, names map[string]any) {
 	for _, key := range []string{"grid", "block", "shared", "workspace", "cluster", "cooperative", "launch", "tensor_map"} {
 		switch n := t.Table.children[key]; {
-		case n != nil && im.Backend == "cpu":
-			l.d.fail(n.key, "%s means nothing in a kernel for the CPU, which is called once: remove it", key)
+		case n != nil && !im.on().Has(backend.Launch):
+			l.d.fail(n.key, "%s means nothing in a kernel for %s, which is called once: remove it", key, im.on().Device)
 		case n != nil && key != "launch" && key != "tensor_map" && len(t.Launch) > 0:
 			l.d.fail(n.key, "%s is of the only kernel, and launch lists several: put it into the first table of launch", key)
-		case n == nil && len(t.Launch) == 0 && im.Backend != "cpu" && (key == "grid" || key == "block"):
+		case n == nil && len(t.Launch) == 0 && im.on().Has(backend.Launch) && (key == "grid" || key == "block"):
 			panic(&Error{File: l.d.file, Err: ErrDefinition, Msg: fmt.Sprintf(
 				`it does not say how it is launched: add a line such as // evotune: %s = ["256"], with one to three expressions over %s`, key, strings.Join(l.def.Problem.Dims, ", "))})
 		}
 	}
-	if im.Backend == "cpu" {
+	if !im.on().Has(backend.Launch) {
 		return
 	}
 	if len(t.Launch) == 0 {

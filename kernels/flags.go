@@ -2,31 +2,19 @@ package kernels
 
 import (
 	"fmt"
-	"regexp"
+
+	"github.com/evotune/evotune/internal/backend"
 )
 
 // UploadedFile is the name of a file that marks a kernel's folder as one that was uploaded
 // to a service. No upload can contain it, and it goes wherever the folder is copied.
 const UploadedFile = ".uploaded"
 
-var (
-	cFlag = regexp.MustCompile(`^-(O([0-3sgz]|fast)?|std=[a-z0-9+:]+|pthread|lm|W[a-z0-9=+-]+|m[A-Za-z0-9.=+_-]+|f[a-z0-9-]+(=[a-z0-9-]+)?|` +
-		`[DU][A-Za-z_]\w*(=[^\x00-\x1f\x7f]*)?)$`)
-	// These read or write files, run programs, hide code from a sanitizer, change the
-	// format of diagnostics, compile nothing, or name what evotune adds.
-	refusedFlag = regexp.MustCompile(`^-(mllvm|[DU]evotune|f(no-)?(diagnostics|syntax-only|preprocessed|directives-only|plugin|pass-plugin|dump|profile|auto-profile|sanitize|opt-info|` +
-		`save-optimization|disable-|enable-|dbg-cnt|help|target-help|self-test|wpa|ltrans|resolution|cs-profile|memory-profile|stack-usage|callgraph-info|test-coverage|coverage|compare-debug|use-ld|report-bug|integrated-as|lto|module|prebuilt-module|offload|openmp-targets|embed|deps|proc-stat|time-trace).*)`)
-	// nvcc gives its command lines to a shell, within double quotes: no macro may have $ or `.
-	cudaFlag = regexp.MustCompile(`^(-O[0-3]?|--?(std|maxrregcount|ftz|fmad|prec-div|prec-sqrt)=[a-z0-9+]+|` +
-		`--?(use_fast_math|restrict|lineinfo|extra-device-vectorization|extended-lambda|expt-extended-lambda|expt-relaxed-constexpr)|` +
-		"(-Xptxas|--ptxas-options)=-(O[0-4]|v|d[ls]cm=[a-z]+)|-[DU][A-Za-z_]\\w*(=[^\\x00-\\x1f\\x7f\"$`\\\\]*)?)$")
-)
-
 // CheckFlag says why a file to judge, or an uploaded kernel, may not give a flag to its
-// compiler; nil if it may. It takes the flag as the compiler would, after rendering. A
+// compiler of the backend name; nil if it may. It takes the flag as the compiler would, after rendering. A
 // definition of one's own may use any flag.
-func CheckFlag(backend, flag string) error {
-	if backend == "cuda" && cudaFlag.MatchString(flag) || backend != "cuda" && cFlag.MatchString(flag) && !refusedFlag.MatchString(flag) {
+func CheckFlag(name, flag string) error {
+	if allowed := backend.Of(name).Flag; allowed != nil && allowed(flag) {
 		return nil
 	}
 	return fmt.Errorf("flag %q: a file to judge, or an uploaded kernel, may ask for optimization, a language standard, macros of one line, warnings and machine features, "+

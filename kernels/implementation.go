@@ -10,12 +10,13 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/expr"
 	"github.com/evotune/evotune/internal/naming"
 )
 
 // Backends lists the backends that definitions may name.
-func Backends() []string { return []string{"cpu", "cuda"} }
+func Backends() []string { return backend.Names() }
 
 func (l *loader) implementation(t *implementationTable) *Implementation {
 	im := &Implementation{
@@ -25,9 +26,7 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 	if !shapeName.MatchString(im.Name) {
 		l.d.fail(t.Name.at, "the name %q has other characters than letters, digits and . _ + -: correct it", im.Name)
 	}
-	if im.Backend == "cpu" {
-		l.judgedOnCPU(t, im.Problem())
-	}
+	l.supported(t, im)
 	if im.Language == Triton {
 		l.foreign(t)
 	} else if t.Args != nil {
@@ -72,21 +71,21 @@ func (l *loader) implementation(t *implementationTable) *Implementation {
 	if b := t.Binary; b != nil {
 		l.binary(b, im, params)
 	}
-	if len(t.Profile) > 0 && im.Backend == "cpu" {
-		l.d.fail(t.Profile[0].Table.key, "profile means nothing to the cpu backend: remove it")
+	if len(t.Profile) > 0 && !im.on().Has(backend.Profile) {
+		l.d.fail(t.Profile[0].Table.key, "profile means nothing to the %s backend: remove it", im.Backend)
 	}
 	for _, b := range t.Profile {
 		im.Profile = append(im.Profile, l.bound(b, params))
 	}
 	switch {
-	case len(t.Launch) > 0 && im.Backend == "cpu":
-		l.d.fail(t.Launch[0].Table.key, "the cpu backend calls the entry once and has no launch geometry: remove [implementation.launch]")
+	case len(t.Launch) > 0 && !im.on().Has(backend.Launch):
+		l.d.fail(t.Launch[0].Table.key, "the %s backend calls the entry once and has no launch geometry: remove [implementation.launch]", im.Backend)
 	case len(t.Launch) > 0:
 		if im.Language == Triton {
 			t.Launch[0].Block = []*node{{kind: stringNode, str: tritonBlock(im), at: t.Launch[0].Table.at, key: t.Launch[0].Table.key}}
 		}
 		im.Launch = l.launches(t.Launch, im, all)
-	case im.Backend != "cpu":
+	case im.on().Has(backend.Launch):
 		l.d.fail(t.Table.key, "implementation %s lacks its launch geometry: add [implementation.launch] with grid and block", im.Name)
 	}
 	if im.Language == Triton {
@@ -127,20 +126,24 @@ func (l *loader) start(n *node, im *Implementation) {
 	im.Starts = append(im.Starts, n.str)
 }
 
-// judgedOnCPU refuses properties of buffers that the CPU's judge does not support.
-func (l *loader) judgedOnCPU(t *implementationTable, p *Problem) {
-	for _, b := range p.Buffers {
+// on has the facts of the implementation's backend.
+func (im *Implementation) on() *backend.Facts { return backend.Of(im.Backend) }
+
+// supported refuses properties of buffers that the backend does not have.
+func (l *loader) supported(t *implementationTable, im *Implementation) {
+	on := im.on()
+	for _, b := range im.Problem().Buffers {
 		key := ""
 		switch {
-		case b.DType.FP8():
-			l.d.fail(t.Backend.at, "buffer %s is %s, which the cpu backend does not have: give it another type there by a [[problem.variant]], or remove this implementation", b.Name, b.DType)
+		case b.DType.FP8() && !on.Has(backend.FP8):
+			l.d.fail(t.Backend.at, "buffer %s is %s, which the %s backend does not have: give it another type there by a [[problem.variant]], or remove this implementation", b.Name, b.DType, on.Name)
 		case b.Repeat > 0:
-			key = "repeat"
+			key = backend.Repeat
 		case b.Unwritten:
-			key = "unwritten"
+			key = backend.Unwritten
 		}
-		if key != "" {
-			l.d.fail(t.Backend.at, "buffer %s has %s, which the cpu backend does not have: remove one of the two", b.Name, key)
+		if key != "" && !on.Has(key) {
+			l.d.fail(t.Backend.at, "buffer %s has %s, which the %s backend does not have: remove one of the two", b.Name, key, on.Name)
 		}
 	}
 }
@@ -337,15 +340,15 @@ func (l *loader) binary(t *binaryTable, im *Implementation, params map[string]an
 		}
 	}
 	im.Binary.Forbid = l.patterns(t.Forbid)
-	const alien = "%s means nothing to the cpu backend: remove it"
-	im.Binary.MaxStack = l.most(im.Backend, "max_stack", t.MaxStack, alien)
-	im.Binary.MaxRegisters = l.most(im.Backend, "max_registers", t.MaxRegisters, alien)
-	im.Binary.MaxSpill = l.most(im.Backend, "max_spill", t.MaxSpill, alien)
+	alien := "%s means nothing to the " + im.Backend + " backend: remove it"
+	im.Binary.MaxStack = l.most("max_stack", t.MaxStack, true, alien)
+	im.Binary.MaxRegisters = l.most(backend.MaxRegisters, t.MaxRegisters, im.on().Has(backend.MaxRegisters), alien)
+	im.Binary.MaxSpill = l.most(backend.MaxSpill, t.MaxSpill, im.on().Has(backend.MaxSpill), alien)
 }
 
-// most reads a bound on what compiled code may use; alien is the message for one that
-// only GPUs have.
-func (l *loader) most(backend, key string, n *node, alien string) *int64 {
+// most reads a bound on what compiled code may use; alien is the message where the backend
+// does not have it.
+func (l *loader) most(key string, n *node, has bool, alien string) *int64 {
 	if n == nil {
 		return nil
 	}
@@ -353,7 +356,7 @@ func (l *loader) most(backend, key string, n *node, alien string) *int64 {
 	if x < 0 {
 		l.d.fail(n.at, "%s is %d, expected at least 0", key, x)
 	}
-	if backend == "cpu" && key != "max_stack" {
+	if !has {
 		l.d.fail(n.key, alien, key)
 	}
 	return &x
@@ -444,7 +447,7 @@ const hopper = 90
 // capability: ten times the major plus the minor number. It is true for other backends.
 func (im *Implementation) RunsOn(device int64) bool {
 	least := int64(capability(im.Target))
-	if im.Backend != "cuda" || least == 0 {
+	if !im.on().Has(backend.Target) || least == 0 {
 		return true
 	}
 	if exact := strings.TrimRight(im.Target, "af") != im.Target; exact {
@@ -488,7 +491,7 @@ func (l *loader) baseline(t *baselineTable, im *Implementation) {
 		}
 	}
 	// A genome may stand in for a library that is not installed.
-	if instead := t.Library != nil && t.Genome != nil && t.Source == nil && im.Backend != "cpu"; forms != 1 && !instead {
+	if instead := t.Library != nil && t.Genome != nil && t.Source == nil && im.on().Has(backend.Launch); forms != 1 && !instead {
 		l.d.fail(n.key, `[implementation.baseline] needs exactly one of genome = {...}, source = "baseline.c" and library = "libname.so.1:symbol"; for GPUs it may have a library, and a genome for where that is not installed`)
 	}
 	for _, key := range []string{"entry", "flags"} {
@@ -499,7 +502,7 @@ func (l *loader) baseline(t *baselineTable, im *Implementation) {
 	b := &Baseline{owner: im}
 	im.baseline = b
 	switch {
-	case t.Source != nil && im.Backend != "cpu":
+	case t.Source != nil && im.on().Has(backend.Launch):
 		l.d.fail(t.Source.key, "a source has no launch geometry: give the %s backend a baseline with a genome or a library", im.Backend)
 	case t.Source != nil:
 		b.Kind = BaselineSource

@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/backend"
 )
 
 // sanitize reads the dimensions at which tools launch a genome in a search, and how much of
 // the grid. Results of expressions that name no parameter and no limit are checked here.
 func (l *loader) sanitize(t *sanitizeTable, im *Implementation, names map[string]any) {
-	if im.Backend == "cpu" {
-		l.d.fail(t.Table.key, "sanitize means nothing to the cpu backend: remove it")
+	if !im.on().Has(backend.Sanitize) {
+		l.d.fail(t.Table.key, "sanitize means nothing to the %s backend: remove it", im.Backend)
 	}
 	if t.Blocks != nil {
 		l.sanitizeBlocks(t, im)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/backend"
 )
 
 // What cuTensorMapEncodeTiled requires of a tensor map (cuda.h of CUDA 12.4).
@@ -32,7 +33,7 @@ func (l *loader) tensorMaps(list []*tensorMapTable, im *Implementation, names ma
 		switch {
 		case i == MaxMaps:
 			l.d.fail(t.Table.key, "a candidate has at most %d tensor maps: remove this one", MaxMaps)
-		case im.Backend != "cuda":
+		case !im.on().Has(backend.TensorMap):
 			l.d.fail(t.Table.key, "the %s backend has no tensor maps: remove this one", im.Backend)
 		case capability(im.Target) < hopper:
 			l.d.fail(t.Table.key, "tensor maps need a target of sm_90 or above, and this is %s: raise the target, or remove the map", im.Target)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/expr"
 )
 
@@ -161,7 +162,7 @@ func marked(text string, line int) bool {
 
 // foreign refuses keys of an implementation that Triton does not use.
 func (l *loader) foreign(t *implementationTable) {
-	if t.Backend.str != "cuda" {
+	if !backend.Of(t.Backend.str).Has(backend.Triton) {
 		l.d.fail(t.Language.at, "an implementation in Triton is for GPUs: write backend = \"cuda\"")
 	}
 	for _, key := range []string{"flags", "threads", "include", "blocking", "tensor_map"} {

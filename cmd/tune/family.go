@@ -9,6 +9,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
@@ -192,8 +193,8 @@ func (a *app) familyTable(f *evotune.Family, out evotune.FamilyOutcome, tuned, b
 		return nil
 	}
 	lang := ""
-	if tuned[0].Campaign.Started.Backend == evotune.CUDA {
-		lang = " --lang cuda"
+	if f := backend.Of(tuned[0].Campaign.Started.Backend); f.Accelerator {
+		lang = " --lang " + f.Library
 	}
 	kernel := tuned[0].Campaign.Started.Kernel
 	return a.suggest("\nnext:", [][2]string{{"tune export " + kernel + " --out lib" + kernel + lang + a.given("store", "kernels"), "write all of these winners as one library"}}, "")

@@ -62,7 +62,7 @@ func needGPU(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := a.machine().GPU(t.Context()); err != nil {
+	if err := a.machine().Available(t.Context(), evotune.CUDA); err != nil {
 		t.Skipf("no GPU: %v", err)
 	}
 }

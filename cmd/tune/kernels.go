@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/evotune/evotune/evaluator/cpu"
 	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
@@ -182,7 +184,7 @@ func showOn(w io.Writer, d *kernels.Definition, backend string) error {
 }
 
 func (a *app) kernelsNewCommand() *cobra.Command {
-	var gpu bool
+	on := evotune.CPU
 	var from, entry, with string
 	cmd := &cobra.Command{
 		Use:   "new NAME",
@@ -215,8 +217,8 @@ package makes its folders this way (docs/python.md); "go doc kernels.Given" list
 			dir := filepath.Clean(args[0])
 			name := filepath.Base(dir)
 			switch {
-			case gpu && from != "":
-				return badInputf("--cuda and --from cannot be combined: the name of FILE says whether it is CUDA")
+			case backend.Of(on).Accelerator && from != "":
+				return badInputf("--%s and --from cannot be combined: the name of FILE says whether it is %s", on, backend.Of(on).Language)
 			case entry != "" && from == "":
 				return badInputf("--entry names a function of FILE: add --from FILE")
 			case with != "" && from == "":
@@ -232,18 +234,24 @@ package makes its folders this way (docs/python.md); "go doc kernels.Given" list
 				}
 				return a.printDraft(dir, draft)
 			}
-			backend := evotune.CPU
-			if gpu {
-				backend = evotune.CUDA
-			}
-			if err := kernels.Scaffold(dir, name, backend); err != nil {
+			if err := kernels.Scaffold(dir, name, on); err != nil {
 				return badInput(err)
 			}
 			fmt.Fprintf(a.out, "made %s: try `tune kernels lint %s`, then `tune run %s --kernels %s --time 30s`\n", dir, dir, name, dir)
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&gpu, "cuda", false, "write a kernel in CUDA instead of C")
+	for _, f := range backend.All() {
+		if f.Accelerator {
+			cmd.Flags().BoolFunc(f.Name, fmt.Sprintf("write a kernel in %s instead of C", f.Language), func(text string) error {
+				yes, err := strconv.ParseBool(text)
+				if yes {
+					on = f.Name
+				}
+				return err
+			})
+		}
+	}
 	cmd.Flags().StringVar(&from, "from", "", "make the folder from the kernel in `FILE` (.c or .cu)")
 	cmd.Flags().StringVar(&entry, "entry", "", "with --from: the `FUNCTION` to tune, where FILE has several")
 	cmd.Flags().StringVar(&with, "with", "", "with --from: the file `JSON` says what the source does not")
@@ -397,17 +405,17 @@ func (a *app) lint(ctx context.Context, dir string, static bool) error {
 		texts = append(texts, f.String())
 	}
 	if !static && len(texts) == 0 {
-		for _, backend := range kernels.Backends() {
-			if len(d.On(backend).Implementations) == 0 {
+		for _, name := range backend.Names() {
+			if len(d.On(name).Implementations) == 0 {
 				continue
 			}
-			if backend == evotune.CUDA {
-				if why := a.machine().GPU(ctx); why != nil {
-					fmt.Fprintf(a.err, "tune: nothing was compiled or run for the %s backend: %s\n", backend, words.OneLine(why.Error()))
+			if backend.Of(name).Accelerator {
+				if why := a.machine().Available(ctx, name); why != nil {
+					fmt.Fprintf(a.err, "tune: nothing was compiled or run for the %s backend: %s\n", name, words.OneLine(why.Error()))
 					continue
 				}
 			}
-			more, err := a.lintRun(ctx, d, dir, backend)
+			more, err := a.lintRun(ctx, d, dir, name)
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -59,23 +60,24 @@ func (a *app) nextSteps(c store.Campaign, job evotune.Job, definition *kernels.D
 		}, "")
 	}
 	id := sum.Best.Candidate
+	on := backend.Of(job.Backend)
 	last := [2]string{"tune export " + job.Kernel + " --out lib" + job.Kernel + from, "write it as a library"}
 	switch {
-	case job.Backend != evotune.CUDA:
-	case definition.Problem.DeviceReference == nil: // the library's test needs one
+	case !on.Accelerator:
+	case on.Library == "" || definition.Problem.DeviceReference == nil: // the library's test needs one
 		if a.v.GetString("server") != "" {
 			last = [2]string{"tune report " + c.ID + " --out report-" + c.ID + from, "write a folder that describes it"}
 			break
 		}
 		last = [2]string{"tune evidence " + id + " --out evidence-" + id + from, "write a folder that proves it"}
 	default:
-		last[0] += " --lang cuda"
+		last[0] += " --lang " + on.Library
 	}
-	backend := make([]string, len(backendSettings))
+	keys := make([]string, len(backendSettings))
 	for i, s := range backendSettings {
-		backend[i] = s.key
+		keys[i] = s.key
 	}
-	again := [2]string{"tune verify " + id + from + a.given(backend...), "measure it again"}
+	again := [2]string{"tune verify " + id + from + a.given(keys...), "measure it again"}
 	if a.v.GetString("server") != "" { // which tune verify does not take
 		again = [2]string{"tune lineage " + id + from, "show its ancestors"}
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/evaluator/share"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/fleet/nats"
 	"github.com/evotune/evotune/internal/server"
@@ -103,10 +104,10 @@ func (a *app) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var gpus []string
+	var gpus []evotune.Accelerator
 	var tcp net.Listener
 	prepare := func() (err error) {
-		if gpus, err = a.serveGPUs(ctx, logger); err == nil {
+		if gpus, err = a.serveAccelerators(ctx, logger); err == nil {
 			err = a.fleetAddress()
 		}
 		if err == nil {
@@ -147,7 +148,7 @@ func (a *app) serve(ctx context.Context) error {
 	defer socket.Close()
 	sig := catchSignals(ctx, cancel)
 	sig.say = func(text string) { logger.Info(text) }
-	o := server.Options{Store: s, Machine: a.machine(), GPUs: gpus, TokenFile: a.v.GetString("token-file"), ArchiveAfter: a.v.GetDuration("archive-after"), Logger: logger, Fleet: connect}
+	o := server.Options{Store: s, Machine: a.machine(), Accelerators: gpus, TokenFile: a.v.GetString("token-file"), ArchiveAfter: a.v.GetDuration("archive-after"), Logger: logger, Fleet: connect}
 	if cache := a.cacheDir(); connect != nil && cache != "" {
 		limit := int64(cmp.Or(a.v.GetInt("cache-size"), 2048)) << 20
 		if folder, err := share.NewFolder(filepath.Join(cache, "shared"), limit); err == nil {
@@ -241,7 +242,7 @@ func (a *app) fleetAddress() error {
 }
 
 // serving prints the one line that says where the service is.
-func (a *app) serving(path string, socket, tcp net.Listener, encrypted bool, gpus []string) error {
+func (a *app) serving(path string, socket, tcp net.Listener, encrypted bool, gpus []evotune.Accelerator) error {
 	line := struct {
 		Event     string   `json:"event"`
 		Store     string   `json:"store"`
@@ -250,7 +251,10 @@ func (a *app) serving(path string, socket, tcp net.Listener, encrypted bool, gpu
 		URL       string   `json:"url,omitempty"`
 		TokenFile string   `json:"token_file,omitempty"`
 		GPUs      []string `json:"gpus,omitempty"`
-	}{Event: "serving", Store: path, Socket: socket.Addr().String(), TokenFile: a.v.GetString("token-file"), GPUs: gpus}
+	}{Event: "serving", Store: path, Socket: socket.Addr().String(), TokenFile: a.v.GetString("token-file")}
+	for _, g := range gpus {
+		line.GPUs = append(line.GPUs, g.Device)
+	}
 	if tcp != nil {
 		scheme := "http"
 		if encrypted {
@@ -298,23 +302,28 @@ func (a *app) serveTLS() (*tls.Config, error) {
 	return server.TLS(cert, key)
 }
 
-// serveGPUs lists the GPUs that campaigns run on. It may be empty, unless --cuda-devices
-// names GPUs: they must work.
-func (a *app) serveGPUs(ctx context.Context, logger *slog.Logger) ([]string, error) {
-	chosen := len(a.list("cuda-devices")) > 0
-	if !chosen {
-		a.v.Set("cuda-devices", []string{"all"})
-	}
-	gpus, err := a.machine().GPUs(ctx)
-	if err != nil && !chosen {
-		// Without GPUs only the CPU is left: settings that it refuses leave no device.
-		if _, none := a.machine().Devices(ctx); none != nil {
-			return nil, none
+// serveAccelerators lists the GPUs that campaigns run on. It may be empty, unless a setting
+// such as --cuda-devices names GPUs: they must work.
+func (a *app) serveAccelerators(ctx context.Context, logger *slog.Logger) (list []evotune.Accelerator, err error) {
+	for _, f := range backend.All() {
+		if !f.Accelerator {
+			continue
 		}
-		logger.Info("no GPU is used", "reason", err)
-		return nil, nil
+		found, failed := a.machine().Accelerators(ctx, f.Name)
+		if failed != nil && len(a.list(f.Name+"-devices")) > 0 {
+			return nil, failed
+		}
+		list, err = append(list, found...), cmp.Or(err, failed)
 	}
-	return gpus, err
+	if len(list) > 0 || err == nil {
+		return list, nil
+	}
+	// Without GPUs only the CPU is left: settings that it refuses leave no device.
+	if _, none := a.machine().Devices(ctx); none != nil {
+		return nil, none
+	}
+	logger.Info("no GPU is used", "reason", err)
+	return nil, nil
 }
 
 // checkSettings refuses settings that would make every campaign fail.

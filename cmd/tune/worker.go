@@ -25,6 +25,7 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/fleet/nats"
@@ -133,21 +134,15 @@ type workerDevice struct {
 
 // workerDevices lists the devices to offer.
 func (a *app) workerDevices(ctx context.Context) ([]workerDevice, error) {
-	backend := a.v.GetString("backend")
-	machine := a.machine()
-	var gpus []string
-	if backend == evotune.CUDA || backend == evotune.Auto {
-		if len(a.list("cuda-devices")) == 0 {
-			a.v.Set("cuda-devices", []string{"all"})
-			a.m = nil
-			machine = a.machine()
-		}
+	on := a.v.GetString("backend")
+	var list []evotune.Accelerator
+	if on == evotune.Auto || backend.Of(on).Accelerator {
 		var err error
-		if gpus, err = machine.GPUs(ctx); err != nil && backend == evotune.CUDA {
+		if list, err = a.machine().Accelerators(ctx, on); err != nil && on != evotune.Auto {
 			return nil, err
 		}
-		if len(gpus) == 0 {
-			backend = evotune.CPU
+		if len(list) == 0 {
+			on = evotune.CPU
 		}
 	}
 	if name := a.v.GetString("name"); name != "" {
@@ -155,18 +150,17 @@ func (a *app) workerDevices(ctx context.Context) ([]workerDevice, error) {
 			return nil, badInputf("--name: %w", err)
 		}
 	}
-	if len(gpus) == 0 {
-		d, err := a.workerDevice(ctx, machine, backend, "")
+	if len(list) == 0 {
+		d, err := a.workerDevice(ctx, a.machine(), on, "")
 		return []workerDevice{d}, err
 	}
 	var out []workerDevice
-	for i, uuid := range gpus {
-		one := *a.machineOf(uuid)
-		d, err := a.workerDevice(ctx, &one, evotune.CUDA, fmt.Sprint("gpu", i))
+	for i, one := range list {
+		d, err := a.workerDevice(ctx, a.machine().Alone(one), one.Backend, fmt.Sprint("gpu", i))
 		if err != nil {
 			return nil, err
 		}
-		if a.v.GetString("name") != "" && len(gpus) == 1 {
+		if a.v.GetString("name") != "" && len(list) == 1 {
 			d.host.Name = a.v.GetString("name")
 		}
 		out = append(out, d)
@@ -174,35 +168,25 @@ func (a *app) workerDevices(ctx context.Context) ([]workerDevice, error) {
 	return out, nil
 }
 
-// machineOf is the machine with one GPU alone.
-func (a *app) machineOf(uuid string) *evotune.Machine {
-	m := &evotune.Machine{CPU: a.machine().CPU, CUDA: a.machine().CUDA}
-	m.CUDA.Devices = []string{uuid}
-	return m
-}
-
 // workerDevice says what a device is, for the coordinator.
-func (a *app) workerDevice(ctx context.Context, m *evotune.Machine, backend, suffix string) (workerDevice, error) {
-	d := workerDevice{machine: m, host: fleet.Host{Backend: backend, Version: build.Program(), Slots: a.v.GetInt("slots"), Timeout: a.v.GetDuration("timeout")}}
+func (a *app) workerDevice(ctx context.Context, m *evotune.Machine, on, suffix string) (workerDevice, error) {
+	d := workerDevice{machine: m, host: fleet.Host{Backend: on, Version: build.Program(), Slots: a.v.GetInt("slots"), Timeout: a.v.GetDuration("timeout")}}
 	var err error
-	switch backend {
-	case evotune.Replay:
+	switch {
+	case on == evotune.Replay:
 		d.host.Device = evaluator.Device{Name: "recorded tables", Kind: "recorded", Fingerprint: "recorded"}
-	case evotune.CPU, evotune.CUDA:
-		if d.host.Device, d.host.Limits, err = m.Offer(ctx, backend); err != nil {
+	case slices.Contains(backend.Names(), on):
+		if d.host.Device, d.host.Limits, err = m.Offer(ctx, on); err != nil {
 			return d, err
 		}
-		if d.host.Tools, err = m.Doctor(ctx, backend); err != nil {
+		if d.host.Tools, err = m.Doctor(ctx, on); err != nil {
 			return d, err
 		}
 	default:
-		return d, badInputf("--backend %s: a worker has auto, cpu, cuda or replay", backend)
+		return d, badInputf("--backend %s: a worker has %s, %s or %s", on, evotune.Auto, strings.Join(backend.Names(), ", "), evotune.Replay)
 	}
 	if d.host.Slots == 0 {
-		d.host.Slots = runtime.NumCPU()
-		if backend == evotune.CUDA {
-			d.host.Slots = evotune.DefaultGPUWindow
-		}
+		d.host.Slots = cmp.Or(backend.Of(on).Window, runtime.NumCPU())
 	}
 	name := a.v.GetString("name")
 	if name == "" {
@@ -210,7 +194,7 @@ func (a *app) workerDevice(ctx context.Context, m *evotune.Machine, backend, suf
 		if err != nil {
 			return d, fmt.Errorf("the name of this host is not known, give --name: %w", err)
 		}
-		name = host + "-" + cmp.Or(suffix, backend)
+		name = host + "-" + cmp.Or(suffix, on)
 	} else if suffix != "" {
 		name += "-" + suffix
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	programs "github.com/evotune/evotune/evaluator/internal/process"
+	"github.com/evotune/evotune/internal/backend"
 )
 
 // harnessVersion changes whenever results of an older harness must not be
@@ -110,7 +111,16 @@ func New(o Options) (*Backend, error) {
 }
 
 // Name implements [evaluator.Backend].
-func (b *Backend) Name() string { return "cpu" }
+func (b *Backend) Name() string { return backend.CPU }
+
+// Count implements [evaluator.Backend].
+func (b *Backend) Count() int { return 1 }
+
+// Devices implements [evaluator.Backend].
+func (b *Backend) Devices(context.Context) ([]string, error) { return nil, nil }
+
+// Together implements [evaluator.Backend].
+func (b *Backend) Together(ctx context.Context) (evaluator.Device, error) { return b.Device(ctx) }
 
 // Doctor implements [evaluator.Backend].
 func (b *Backend) Doctor(ctx context.Context) []evaluator.Tool { return b.doctor(ctx) }

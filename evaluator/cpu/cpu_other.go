@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/backend"
 )
 
 func (b *Backend) doctor(context.Context) []evaluator.Tool {
@@ -16,9 +17,13 @@ func (b *Backend) open(context.Context, evaluator.Plan) (evaluator.Lab, error) {
 	return nil, ErrUnsupported
 }
 
-// Limits describes this machine by the names that definitions may use in
-// constraints; nothing is known of it here.
+// Available implements [evaluator.Backend].
+func (b *Backend) Available(context.Context) error { return ErrUnsupported }
+
+// Limits implements [evaluator.Backend].
 func (b *Backend) Limits() map[string]any { return nil }
 
-// Device describes this machine; nothing is known of it here.
-func (b *Backend) Device() evaluator.Device { return evaluator.Device{Kind: "cpu"} }
+// Device implements [evaluator.Backend].
+func (b *Backend) Device(context.Context) (evaluator.Device, error) {
+	return evaluator.Device{Kind: backend.CPU}, nil
+}

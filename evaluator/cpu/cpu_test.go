@@ -491,7 +491,7 @@ func TestCacheOfOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer discard(h)
-		if d := b.Device(); d.Fingerprint == "" || d.Fingerprint != h.Describe().Device.Fingerprint {
+		if d, _ := b.Device(t.Context()); d.Fingerprint == "" || d.Fingerprint != h.Describe().Device.Fingerprint {
 			t.Errorf("the backend is on %s, its problem on %s", d.Fingerprint, h.Describe().Device.Fingerprint)
 		}
 		return h.Describe()

@@ -3,6 +3,7 @@ package cpu
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -140,8 +141,10 @@ func vectorBytes() int64 {
 	return 16
 }
 
-// Limits describes this machine by the names that definitions may use in
-// constraints; see [kernels.Limits].
+// Available implements [evaluator.Backend].
+func (b *Backend) Available(context.Context) error { return nil }
+
+// Limits implements [evaluator.Backend].
 func (b *Backend) Limits() map[string]any {
 	m := map[string]any{
 		"device_cores":        int64(cores()),
@@ -162,8 +165,8 @@ func (b *Backend) Limits() map[string]any {
 	return m
 }
 
-// Device describes this machine, without its peaks.
-func (b *Backend) Device() evaluator.Device { return describeDevice() }
+// Device implements [evaluator.Backend].
+func (b *Backend) Device(context.Context) (evaluator.Device, error) { return describeDevice(), nil }
 
 // describeDevice collects what identifies this machine. The fingerprint holds
 // what changes how fast code runs and is stable over a boot; the rest is for

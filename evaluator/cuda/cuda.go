@@ -14,6 +14,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
+	"github.com/evotune/evotune/internal/backend"
 )
 
 // harnessVersion changes whenever results of an older harness must not be
@@ -158,7 +159,7 @@ func New(o Options) (*Backend, error) {
 }
 
 // Name implements [evaluator.Backend].
-func (b *Backend) Name() string { return "cuda" }
+func (b *Backend) Name() string { return backend.CUDA }
 
 // Doctor implements [evaluator.Backend].
 func (b *Backend) Doctor(ctx context.Context) []evaluator.Tool { return b.doctor(ctx) }
@@ -172,14 +173,13 @@ func (b *Backend) Open(ctx context.Context, plan evaluator.Plan) (evaluator.Lab,
 	return l, nil
 }
 
-// Available says why the backend cannot be used here; nil when a worker has
-// found a GPU.
+// Available implements [evaluator.Backend]: it is nil when a worker has found a GPU.
 func (b *Backend) Available(ctx context.Context) error {
 	_, err := b.probe(ctx)
 	return err
 }
 
-// Device describes the first of the GPUs, without its peaks.
+// Device implements [evaluator.Backend].
 func (b *Backend) Device(ctx context.Context) (evaluator.Device, error) {
 	d, err := b.probe(ctx)
 	if err != nil {
@@ -188,7 +188,7 @@ func (b *Backend) Device(ctx context.Context) (evaluator.Device, error) {
 	return describeDevice([]wire.Device{d}), nil
 }
 
-// Together describes the GPUs as one device, as labs do, without its peaks.
+// Together implements [evaluator.Backend].
 func (b *Backend) Together(ctx context.Context) (evaluator.Device, error) {
 	devices, err := b.all(ctx)
 	if err != nil {
@@ -197,8 +197,7 @@ func (b *Backend) Together(ctx context.Context) (evaluator.Device, error) {
 	return describeDevice(devices), nil
 }
 
-// Limits describes the first of the GPUs by the names that definitions may use
-// in constraints; see [kernels.Limits]. It is nil when no worker finds one.
+// Limits implements [evaluator.Backend].
 func (b *Backend) Limits() map[string]any {
 	d, err := b.probe(context.Background())
 	if err != nil {
@@ -207,8 +206,8 @@ func (b *Backend) Limits() map[string]any {
 	return limitsOf(d)
 }
 
-// GPUs is how many there are; 0 when one of them cannot be used.
-func (b *Backend) GPUs() int {
+// Count implements [evaluator.Backend].
+func (b *Backend) Count() int {
 	devices, err := b.all(context.Background())
 	if err != nil {
 		return 0
@@ -216,8 +215,8 @@ func (b *Backend) GPUs() int {
 	return len(devices)
 }
 
-// UUIDs asks for each of the GPUs and names it, as Options.Devices does.
-func (b *Backend) UUIDs(ctx context.Context) ([]string, error) { return b.uuids(ctx) }
+// Devices implements [evaluator.Backend]: it gives the UUID of each GPU.
+func (b *Backend) Devices(ctx context.Context) ([]string, error) { return b.uuids(ctx) }
 
 func limitsOf(d wire.Device) map[string]any {
 	return map[string]any{

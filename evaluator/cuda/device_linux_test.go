@@ -27,7 +27,7 @@ func TestDevice(t *testing.T) {
 		t.Errorf("the device (-opened +asked):\n%s", diff)
 	}
 
-	if n := b.GPUs(); n != 1 {
+	if n := b.Count(); n != 1 {
 		t.Errorf("%d GPUs", n)
 	}
 
@@ -35,14 +35,14 @@ func TestDevice(t *testing.T) {
 	if b, err = New(o); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.GPUs(); n != 2 {
+	if n := b.Count(); n != 2 {
 		t.Errorf("%d GPUs of 0, 1 and 0 again", n)
 	}
 	if d, err := b.Device(t.Context()); err != nil || d.Facts["uuid"] != fakeUUID(stateOf(o)) {
 		t.Errorf("the first: %+v, %v", d, err)
 	}
 
-	if list, err := b.UUIDs(t.Context()); err != nil || len(list) != 2 || list[0] != fakeUUID(stateOf(o)) {
+	if list, err := b.Devices(t.Context()); err != nil || len(list) != 2 || list[0] != fakeUUID(stateOf(o)) {
 		t.Errorf("UUIDs: %q, %v", list, err)
 	}
 
@@ -56,10 +56,10 @@ func TestDevice(t *testing.T) {
 	if d, err := b.Device(t.Context()); err != nil || d.Facts["uuid"] != fakeUUID(stateOf(o)) || b.Available(t.Context()) != nil || b.Limits() == nil {
 		t.Errorf("the first of two, of which the other fails: %+v, %v", d, err)
 	}
-	if n := b.GPUs(); n != 0 {
+	if n := b.Count(); n != 0 {
 		t.Errorf("%d GPUs of two, of which one fails", n)
 	}
-	if list, err := b.UUIDs(t.Context()); err == nil {
+	if list, err := b.Devices(t.Context()); err == nil {
 		t.Errorf("UUIDs of two, of which one fails: %q", list)
 	}
 

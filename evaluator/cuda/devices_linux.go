@@ -187,24 +187,28 @@ func (b *Backend) all(ctx context.Context) ([]wire.Device, error) {
 	if len(b.gpus) > 0 {
 		return b.gpus, nil
 	}
-	devices, err := b.ask(ctx, func(string, error) {}) // opening tells
+	devices, err := ask(ctx, b.options, func(string, error) {}) // opening tells
 	b.gpus = devices
 	return b.gpus, err
 }
 
 // ask asks for all GPUs.
-func (b *Backend) ask(ctx context.Context, unusable func(device string, err error)) ([]wire.Device, error) {
-	path, err := findWorker(b.options.Worker)
+func ask(ctx context.Context, o Options, unusable func(device string, err error)) ([]wire.Device, error) {
+	path, err := findWorker(o.Worker)
 	if err != nil {
 		return nil, err
 	}
 	l := process.NewLauncher()
 	defer l.Close()
-	return askDevices(ctx, l, path, b.options, unusable)
+	return askDevices(ctx, l, path, o, unusable)
 }
 
 func (b *Backend) uuids(ctx context.Context) (list []string, err error) {
-	devices, err := b.ask(ctx, func(device string, err error) {
+	o := b.options
+	if len(o.Devices) == 0 {
+		o.Devices = []string{"all"}
+	}
+	devices, err := ask(ctx, o, func(device string, err error) {
 		b.options.Logger.Warn("a GPU cannot be used", "device", device, "error", err)
 	})
 	for _, d := range devices {

@@ -16,6 +16,7 @@ import (
 	"text/template"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -33,10 +34,12 @@ func Langs() []Lang { return []Lang{C, CUDA} }
 
 // Backend is the backend whose winners can leave in the language.
 func (l Lang) Backend() string {
-	if l == CUDA {
-		return "cuda"
+	for _, f := range backend.All() {
+		if f.Library == string(l) {
+			return f.Name
+		}
 	}
-	return "cpu"
+	return ""
 }
 
 // Environment lists the variables of the environment that exported libraries

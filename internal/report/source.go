@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -102,8 +103,8 @@ func extension(im *kernels.Implementation) string {
 	if im.Language == kernels.Triton {
 		return ".py"
 	}
-	if im.Backend == "cuda" {
-		return ".cu"
+	if f := backend.Of(im.Backend); f.Accelerator {
+		return f.Source
 	}
 	if e := path.Ext(strings.TrimSuffix(im.Template, ".tmpl")); e != "" {
 		return e
@@ -115,7 +116,7 @@ func extension(im *kernels.Implementation) string {
 // shapes, on a device with the limits given. For other sources it does nothing.
 func (s *Source) SetWinners(r kernels.Rendered, limits map[string]any, candidate string, shapes []kernels.Shape) error {
 	im := r.Implementation
-	if s.Status != SourceRebuilt || im.Backend != "cuda" || r.Triton != nil { // whose launch is not known without its code
+	if s.Status != SourceRebuilt || !backend.Of(im.Backend).Has(backend.Launch) || r.Triton != nil { // whose launch is not known without its code
 		return nil
 	}
 	p := im.Problem()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
@@ -157,11 +158,7 @@ func (s *Service) rendered(c store.Candidate) (language, text string, err error)
 			return "", "", fail(http.StatusConflict, api.Conflict, fmt.Sprintf("candidate %s renders to another source than the one that was judged (%.12s, now %.12s): the kernel %s has changed since", c.ID, r.Source, src.Hash, c.Kernel))
 		}
 	}
-	language = "c"
-	if src.Implementation.Backend == evotune.CUDA {
-		language = "cuda"
-	}
-	return language, fmt.Sprintf("// candidate: %s\n// genome: %s\n// flags: %s\n", c.ID, src.Genome, strings.Join(src.Flags, " ")) +
+	return strings.ToLower(backend.Of(src.Implementation.Backend).Language), fmt.Sprintf("// candidate: %s\n// genome: %s\n// flags: %s\n", c.ID, src.Genome, strings.Join(src.Flags, " ")) +
 		src.Directives(src.Entry) + src.SelfContained(), nil
 }
 

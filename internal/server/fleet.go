@@ -14,6 +14,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/store"
@@ -117,10 +118,10 @@ func (s *state) keeper(bucket string) func(worker, what string) error {
 
 // find is the device of workers that a submission asks for, or nil if it asks for none. One that
 // names no device gets that of workers where the service has no GPU itself and they have.
-func (w *workers) find(in *api.Submission, gpu bool) (*evotune.FleetDevice, error) {
-	backend := in.Backend
+func (w *workers) find(in *api.Submission, accelerated bool) (*evotune.FleetDevice, error) {
+	on := in.Backend
 	if in.Table != "" {
-		backend = evotune.Replay
+		on = evotune.Replay
 	}
 	name, wanted := strings.CutPrefix(in.Device, fleetDevice)
 	wanted = wanted && (name == "" || name[0] == ':')
@@ -130,14 +131,14 @@ func (w *workers) find(in *api.Submission, gpu bool) (*evotune.FleetDevice, erro
 	case w == nil, !wanted && in.Device != "":
 		return nil, nil
 	}
-	any := backend == "" || backend == evotune.Auto
+	any := on == "" || on == evotune.Auto
 	var found []evotune.FleetDevice
-	for _, b := range []string{evotune.CUDA, evotune.CPU, evotune.Replay} {
-		if any && b != evotune.Replay || backend == b {
-			found = append(found, w.hub.Devices(b)...)
+	for _, b := range append([]string{evotune.Replay}, backend.Names()...) {
+		if any && b != evotune.Replay || on == b {
+			found = append(w.hub.Devices(b), found...) // what is preferred comes last
 		}
 	}
-	if !wanted && (gpu || backend == evotune.CPU || backend == evotune.Replay || len(found) == 0 || found[0].Device.Kind != evotune.CUDA) {
+	if !wanted && (accelerated || !any && !backend.Of(on).Accelerator || len(found) == 0 || !backend.Of(found[0].Device.Kind).Accelerator) {
 		return nil, nil
 	}
 	name = strings.TrimPrefix(name, ":")
@@ -151,7 +152,7 @@ func (w *workers) find(in *api.Submission, gpu bool) (*evotune.FleetDevice, erro
 		}
 	}
 	if best == nil {
-		what := "the backend " + cmp.Or(backend, evotune.Auto)
+		what := "the backend " + cmp.Or(on, evotune.Auto)
 		if name != "" {
 			what += fmt.Sprintf(" and the device %q", name)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/internal/panics"
 	"github.com/evotune/evotune/kernels"
@@ -377,8 +378,8 @@ func verify(ctx context.Context, m *evotune.Machine, rec evotune.Record, o api.V
 
 // backendOf is that of a file, by its name.
 func backendOf(name string) string {
-	if filepath.Ext(name) == ".cu" {
-		return evotune.CUDA
+	if f := backend.OfSource(filepath.Ext(name)); f != nil {
+		return f.Name
 	}
 	return evotune.CPU
 }

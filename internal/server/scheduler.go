@@ -19,6 +19,7 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -54,7 +55,7 @@ const mostDeaths = 3
 
 // A device is where campaigns run: as many at once as there is room for.
 type device struct {
-	name    string // "cpu", "replay", "fleet", or a GPU as in cuda.Options.Devices
+	name    string // "cpu", "replay", "fleet", or an accelerator's
 	backend string // empty for the fleet, which has all
 	room    int
 	machine *evotune.Machine
@@ -110,16 +111,14 @@ type scheduler struct {
 // replayRoom is how many recorded campaigns run at once: they take a core and no device.
 const replayRoom = 8
 
-func newScheduler(s *Service, gpus []string) (*scheduler, error) {
+func newScheduler(s *Service, accelerators []evotune.Accelerator) (*scheduler, error) {
 	q := &scheduler{s: s, jobs: map[string]*job{}, runs: map[string]*run{}}
 	q.devices = []*device{
 		{name: evotune.CPU, backend: evotune.CPU, room: 1, machine: s.machine},
 		{name: evotune.Replay, backend: evotune.Replay, room: replayRoom, machine: s.machine},
 	}
-	for _, gpu := range gpus {
-		m := &evotune.Machine{Definitions: s.machine.Definitions, CPU: s.machine.CPU, CUDA: s.machine.CUDA}
-		m.CUDA.Devices = []string{gpu}
-		q.devices = append(q.devices, &device{name: gpu, backend: evotune.CUDA, room: 1, machine: m})
+	for _, a := range accelerators {
+		q.devices = append(q.devices, &device{name: a.Device, backend: a.Backend, room: 1, machine: s.machine.Alone(a)})
 	}
 	if s.fleet != nil {
 		q.devices = append(q.devices, &device{name: fleetDevice, room: fleetRoom, machine: s.machine})
@@ -191,8 +190,8 @@ func (q *scheduler) target(ctx context.Context, in *api.Submission) (*evotune.Ta
 	if want.Table != "" && !maybeTable(want.Table) {
 		return nil, nil, notTable(want.Table)
 	}
-	elsewhere, device := q.s.fleet.find(in, q.has(evotune.CUDA))
-	if (want.Backend == "" || want.Backend == evotune.Auto) && want.Table == "" && !q.has(evotune.CUDA) && elsewhere == nil {
+	elsewhere, device := q.s.fleet.find(in, q.accelerated())
+	if (want.Backend == "" || want.Backend == evotune.Auto) && want.Table == "" && !q.accelerated() && elsewhere == nil {
 		want.Backend = evotune.CPU
 	}
 	machine := q.s.machine
@@ -398,9 +397,17 @@ func (q *scheduler) known(key, digest string) (id string, ok bool, err error) {
 }
 
 // has says whether there is a device for a backend.
-func (q *scheduler) has(backend string) bool {
-	return slices.ContainsFunc(q.devices, func(d *device) bool { return d.backend == backend })
+func (q *scheduler) has(name string) bool {
+	return slices.ContainsFunc(q.devices, func(d *device) bool { return d.backend == name })
 }
+
+// accelerated says whether there is a device besides the processor.
+func (q *scheduler) accelerated() bool {
+	return slices.ContainsFunc(q.devices, func(d *device) bool { return d.accelerator() })
+}
+
+// accelerator says whether campaigns name the device.
+func (d *device) accelerator() bool { return backend.Of(d.backend).Accelerator }
 
 // on is a machine for jobs that workers with a device do.
 func (q *scheduler) on(d *evotune.FleetDevice) *evotune.Machine {
@@ -415,7 +422,7 @@ func (q *scheduler) machineFor(in api.Submission, elsewhere *evotune.FleetDevice
 	}
 	for _, d := range q.devices {
 		switch {
-		case d.backend != evotune.CUDA:
+		case !d.accelerator():
 		case in.Device == d.name:
 			return d.machine, nil
 		case machine == q.s.machine:

@@ -28,9 +28,8 @@ type Options struct {
 	// Machine evaluates. Nil makes a service that answers questions and takes no campaigns:
 	// that of one `tune run`, which holds the store.
 	Machine *evotune.Machine
-	// GPUs are the devices that campaigns are placed on, as in cuda.Options.Devices; nil
-	// means that there are none.
-	GPUs []string
+	// Accelerators are the devices that campaigns are placed on besides the processor.
+	Accelerators []evotune.Accelerator
 	// TokenFile has an admin's token: the one that is in it or, where there is no such file, a
 	// new one. Empty means no file.
 	TokenFile string
@@ -120,7 +119,7 @@ func New(o Options) (*Service, error) {
 			s.fleet, err = newWorkers(s, o)
 		}
 		if err == nil {
-			s.jobs, err = newScheduler(s, o.GPUs)
+			s.jobs, err = newScheduler(s, o.Accelerators)
 		}
 		if err == nil {
 			s.ops, err = newOperations(s)

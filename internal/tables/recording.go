@@ -11,6 +11,7 @@ import (
 
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/backend"
 )
 
 // A Recording is what was measured of a space, to be written as a table that
@@ -192,8 +193,8 @@ func (r *Recording) heads(t *Table) (map[string]object, error) {
 		return nil, err
 	}
 	var metadata object
-	if r.Backend == "cuda" {
-		metadata = metadata.with("compute_api", "CUDA")
+	if f := backend.Of(r.Backend); f.Accelerator {
+		metadata = metadata.with("compute_api", f.Language)
 	}
 	metadata = metadata.with("autotuner", "evotune").with("autotuner_version", r.Version).
 		with("timestamp", r.Started.UTC().Format(time.RFC3339Nano)).with("shapes", r.Shapes)
