@@ -125,7 +125,7 @@ type Past struct {
 
 // Searched is the data of the event searched: finals begin.
 type Searched struct {
-	Reason    string `json:"reason" doc:"What ended the search; empty in logs of earlier versions."`
+	Reason    string `json:"reason" doc:"What ended the search."`
 	Evaluated int    `json:"evaluated"`
 }
 

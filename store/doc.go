@@ -4,8 +4,8 @@
 // # Model
 //
 // The log is the truth. [Store.Append] adds events in one transaction and
-// returns when they are durable. Events never change. Each has its own version and
-// checksum. Bulky payloads (the Detail, Config and Description fields) are kept apart
+// returns when they are durable. Events never change. Each has the version of the
+// format and a checksum. Bulky payloads (the Detail, Config and Description fields) are kept apart
 // from the events, compressed, so that queries do not read them.
 //
 // Indexes are written in the same transaction as the events they index: the

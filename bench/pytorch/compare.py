@@ -739,7 +739,7 @@ class Outputs:
 
 
 def draw(buffer, generator, device):
-    """An input as its definition wants it; of a normal distribution where winner.json is too old to say."""
+    """An input as winner.json says; of a normal distribution where it does not say."""
     n, kind = buffer["elements"], torch_type(buffer["dtype"])
     if "data" not in buffer and not kind.is_floating_point:
         raise Unavailable(f"winner.json does not say what {buffer['name']} holds: make it again with tune evidence")

@@ -265,7 +265,7 @@ func TestSuspectsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(d.log.of(store.KindAttempt)) > 0 {
-		t.Error("attempts before anything ended evotune: they cost a write, and older versions cannot read them")
+		t.Error("attempts before anything ended evotune: they cost a write")
 	}
 	asked, told := len(d.log.of(store.KindAsked)), len(d.log.of(store.KindTold))
 	if asked-told < 2 {

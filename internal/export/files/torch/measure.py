@@ -61,8 +61,7 @@ def _lines():
         return {}
     lines = text.splitlines()
     if not lines or lines[0] != HEAD:
-        old = "an older export wrote it: measure again" if lines and lines[0] == HEAD[:-1] + "1" else f"expected {HEAD!r}"
-        warnings.warn(f"{path()}: line 1: {old}: nothing of it was read")
+        warnings.warn(f"{path()}: line 1: expected {HEAD!r}: nothing of it was read: measure again")
         return {}
     found = {}
     for n, line in enumerate(lines[1:], 2):
