@@ -46,7 +46,7 @@ measured as fully as fast ones, and the store keeps everything. "tune sweep --re
 CAMPAIGN" continues an interrupted sweep, and also writes the tables of a finished one.
 
 With one format, --out is the file; with several, the names are made from it.
-The formats: ` + strings.Join(names, ", ") + `. See docs/sweep.md.
+The formats: ` + strings.Join(names, ", ") + `. See docs/tables.md#measuring-a-whole-space.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitInterrupted),
 		Example: `  tune sweep rmsnorm --sample 100 --format t4 --format kerneltuner --out rmsnorm
   tune sweep softmax --out softmax.json
