@@ -196,8 +196,9 @@ struct sample {
 #define TRY(x, name) do { CUresult r_ = (x); if (r_ != CUDA_SUCCESS) { out->call = name; return r_; } } while (0)
 
 // A maker is a node of a graph that makes contents: a launch of refresh, whose first two arguments are
-// the secret of a pass and its turn. The others stay as they are in the graph that it is in.
-enum { REFRESH_PARAMS = 5 };
+// the secret of a pass and its turn. The others stay as they are in the graph that it is in, but for
+// a row that it is lent.
+enum { REFRESH_ROW = 2, REFRESH_SET = 3, REFRESH_PARAMS = 5 };
 
 struct maker {
 	CUgraphNode node;
@@ -246,6 +247,20 @@ static CUresult seal(const struct makers *g, const uint64_t *secret, struct samp
 		TRY(cuGraphExecKernelNodeSetParams(g->exec, m->node, &m->p), "cuGraphExecKernelNodeSetParams");
 	}
 	return CUDA_SUCCESS;
+}
+
+// lend has the maker of a set make what another row says, from the next launch of the graph that seal is
+// called for, and gives the row that it had; NULL where no maker is for that set.
+static void *lend(const struct makers *g, uint32_t set, void *row)
+{
+	for (int i = 0; i < g->n; i++) {
+		void **params = g->list[i].params, *had = params[REFRESH_ROW];
+		if (*(const uint32_t *)params[REFRESH_SET] != set)
+			continue;
+		params[REFRESH_ROW] = row;
+		return had;
+	}
+	return NULL;
 }
 
 // A refresh begins a pass and, where its graph does not make contents itself, makes those of all sets.
@@ -520,12 +535,19 @@ func newPackWith(values []uint64, maps, behind int) pack {
 	return p
 }
 
-// newPackOf makes the arguments of a kernel of ours that gets a row by value between others.
-func newPackOf(before []uint64, row []span, after ...uint64) pack {
+// rowWords are the spans of a set as the harness gets them by value.
+func rowWords(row []span) []uint64 {
 	const words = int(unsafe.Sizeof([maxBuffers]span{})) / 8
 	list := make([]span, maxBuffers)
 	copy(list, row)
-	p := newPack(slices.Concat(before, unsafe.Slice((*uint64)(unsafe.Pointer(&list[0])), words), after)...)
+	return unsafe.Slice((*uint64)(unsafe.Pointer(&list[0])), words)
+}
+
+// newPackOf makes the arguments of a kernel of ours that gets a row by value between others.
+func newPackOf(before []uint64, row []span, after ...uint64) pack {
+	given := rowWords(row)
+	words := len(given)
+	p := newPack(slices.Concat(before, given, after)...)
 	pointers := unsafe.Slice((*uintptr)(p.params()), p.n)
 	for i := range after {
 		pointers[len(before)+1+i] = pointers[len(before)+words+i]
@@ -654,6 +676,18 @@ func (g graph) free() {
 	if g.made != nil {
 		C.cuGraphDestroy(g.made)
 	}
+}
+
+// lent does something while a set gets the contents of another row than it has in the graph.
+func (g graph) lent(set int, row []span, do func() error) error {
+	p := newPack(rowWords(row)...)
+	defer p.free()
+	had := C.lend(g.makers, C.uint32_t(set), p.at)
+	if had == nil {
+		return &ownError{fmt.Errorf("no node of the graph makes contents of set %d", set)}
+	}
+	defer C.lend(g.makers, C.uint32_t(set), had)
+	return do()
 }
 
 // A ran is what passes of a graph took, in nanoseconds: between the events, all

@@ -50,6 +50,7 @@ const (
 	spanKept   = 1 << iota
 	spanMade   // it gets one of some whole contents
 	spanFilled // it gets random elements
+	spanGiven  // it gets the one content that is there
 )
 
 // permutation is the harness's code of a distribution, behind those of the list: no single element has it.
@@ -170,6 +171,11 @@ func (q *race) restore() error {
 				if err := q.store(at, q.made[k][i], b); err != nil {
 					return err
 				}
+			}
+		}
+		if q.edge != nil && b.input() {
+			if err := upload(q.edge.at[i], q.edge.inputs[i]); err != nil {
+				return err
 			}
 		}
 	}
@@ -442,55 +448,9 @@ const mostSettled = 4
 // answer of another. What is wrong beside the baseline's answer, and all if exact is set, the
 // reference decides.
 func (q *race) compare(r *runner, sets []int, exact bool) error {
-	if err := q.restore(); err != nil {
-		return err
-	}
-	if err := upload(q.spans, q.list); err != nil {
-		return err
-	}
-	if err := q.harness.begin(); err != nil {
-		return err
-	}
-	if err := q.begin(); err != nil {
-		return err
-	}
-	if n := len(r.graph.order); n > 1 {
-		order := make([]uint32, n)
-		for i, k := range r.graph.order {
-			order[i] = uint32(k)
-		}
-		if err := upload(q.keys+chainOrder, order); err != nil {
-			return err
-		}
-		if err := q.harness.enqueue("digests", q.digests(n-1), uint64(q.spans), uint64(len(q.buffers)), uint64(q.keys)); err != nil {
-			return err
-		}
-	}
-	changed, err := find[uint64](q.harness, int64(len(q.buffers)))
+	all, err := q.left(r, sets)
 	if err != nil {
 		return err
-	}
-	if err := q.harness.enqueue("intact", q.rows(r.used*len(q.buffers)), q.contents[0], q.contents[1], uint64(q.spans), uint64(len(q.buffers)), uint64(q.keys), uint64(changed.at)); err != nil {
-		return err
-	}
-	found := make([][]*finding[verdict], len(sets))
-	for n, k := range sets {
-		if found[n], err = q.beside(k); err != nil {
-			return err
-		}
-	}
-	if err := q.harness.fetch(); err != nil {
-		return err
-	}
-	for i, count := range changed.read() {
-		if count > 0 && r.InputChanged == "" {
-			r.InputChanged = q.buffers[i].Name
-		}
-	}
-	// All are read before the report is used again.
-	all := make([][]wire.Output, len(sets))
-	for n := range sets {
-		all[n] = q.outputs(found[n], nil, q.r.Shape)
 	}
 	for n, outputs := range all {
 		if exact || wrong(outputs) && q.reference != nil {
@@ -513,6 +473,62 @@ func (q *race) compare(r *runner, sets []int, exact bool) error {
 		}
 	}
 	return nil
+}
+
+// left compares what a contender left in some sets with the baseline's answers, and notes whether the inputs
+// of all are unchanged.
+func (q *race) left(r *runner, sets []int) ([][]wire.Output, error) {
+	if err := q.restore(); err != nil {
+		return nil, err
+	}
+	if err := upload(q.spans, q.list); err != nil {
+		return nil, err
+	}
+	if err := q.harness.begin(); err != nil {
+		return nil, err
+	}
+	if err := q.begin(); err != nil {
+		return nil, err
+	}
+	if n := len(r.graph.order); n > 1 {
+		order := make([]uint32, n)
+		for i, k := range r.graph.order {
+			order[i] = uint32(k)
+		}
+		if err := upload(q.keys+chainOrder, order); err != nil {
+			return nil, err
+		}
+		if err := q.harness.enqueue("digests", q.digests(n-1), uint64(q.spans), uint64(len(q.buffers)), uint64(q.keys)); err != nil {
+			return nil, err
+		}
+	}
+	changed, err := find[uint64](q.harness, int64(len(q.buffers)))
+	if err != nil {
+		return nil, err
+	}
+	if err := q.harness.enqueue("intact", q.rows(r.used*len(q.buffers)), q.contents[0], q.contents[1], uint64(q.spans), uint64(len(q.buffers)), uint64(q.keys), uint64(changed.at)); err != nil {
+		return nil, err
+	}
+	found := make([][]*finding[verdict], len(sets))
+	for n, k := range sets {
+		if found[n], err = q.beside(k); err != nil {
+			return nil, err
+		}
+	}
+	if err := q.harness.fetch(); err != nil {
+		return nil, err
+	}
+	for i, count := range changed.read() {
+		if count > 0 && r.InputChanged == "" {
+			r.InputChanged = q.buffers[i].Name
+		}
+	}
+	// All are read before the report is used again.
+	all := make([][]wire.Output, len(sets))
+	for n := range sets {
+		all[n] = q.outputs(found[n], nil, q.r.Shape)
+	}
+	return all, nil
 }
 
 // beside has the baseline compute from the contents of a set, in the spare one, and
@@ -540,14 +556,7 @@ func (q *race) beside(k int) ([]*finding[verdict], error) {
 }
 
 // wrong says whether an output is outside of its tolerance.
-func wrong(outputs []wire.Output) bool {
-	for _, o := range outputs {
-		if o.NotFinite > 0 || o.Unwritten > 0 || !(float64(o.Error) <= o.Limit) {
-			return true
-		}
-	}
-	return false
-}
+func wrong(outputs []wire.Output) bool { return far(outputs, 1) }
 
 // settle compares a set with the reference for its contents, which is computed
 // for this alone: it can take far longer than the baseline.

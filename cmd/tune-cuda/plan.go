@@ -488,6 +488,27 @@ func planLooks(baseline, reading float64, sets int) int {
 	return int(min(max(n, 1), 4, float64(sets)))
 }
 
+// planEdges draws before which of so many rounds, or behind the last, each of some edge-case inputs comes: lists
+// of them, one for each round and one for what is behind.
+func planEdges(dice *rand.Rand, edges, rounds int) [][]int {
+	due := make([][]int, rounds+1)
+	for _, e := range dice.Perm(edges) {
+		n := dice.IntN(rounds + 1)
+		due[n] = append(due[n], e)
+	}
+	return due
+}
+
+// far says whether an output is further off than so many tolerances.
+func far(outputs []wire.Output, tolerances float64) bool {
+	for _, o := range outputs {
+		if o.NotFinite > 0 || o.Unwritten > 0 || !(float64(o.Error) <= tolerances*o.Limit) {
+			return true
+		}
+	}
+	return false
+}
+
 // order draws the order of the contenders in one round.
 func order(seed uint64, round, contenders int) []int {
 	return rand.New(rand.NewPCG(seed, uint64(round))).Perm(contenders)

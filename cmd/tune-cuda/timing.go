@@ -29,6 +29,7 @@ type race struct {
 	turn     uint64          // of the round: which of the contents that are made as a whole
 	contents [2]uint64       // the secret of what is in the sets, and its turn
 	exact    bool            // this request asks for the reference
+	edge     *edge           // the edge-case inputs that a set has; nil for none
 	round    int
 	after    wire.State // at the end of the request before
 	// sweep is memory of twice the cache's size, gone through before each pass where
@@ -154,11 +155,19 @@ func (q *race) run(r wire.TimeRequest, answers []wire.Timed) error {
 		x.Timed = &answers[i]
 		x.Batch, x.Sets, x.Said = x.used*x.passes, x.used, x.said
 	}
-	for n := range r.Rounds + btoi(r.Last) {
+	rounds := r.Rounds + btoi(r.Last)
+	due := planEdges(q.dice, len(r.Edges), rounds)
+	for n := range rounds {
+		if err := q.onEdges(r.Edges, due[n]); err != nil {
+			return err
+		}
 		last := n == r.Rounds
 		if err := q.everybody(func(x *runner) error { return q.reading(x, last) }); err != nil {
 			return err
 		}
+	}
+	if err := q.onEdges(r.Edges, due[rounds]); err != nil {
+		return err
 	}
 	if r.Longer {
 		for i, x := range q.runners[1:] {

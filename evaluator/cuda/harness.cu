@@ -253,7 +253,8 @@ template <int ROUNDS> static __device__ uint4 philox(u64 key, u32 x, u32 y, u32 
 // A span is a buffer that timed launches go through. FILLED is an input, which gets random
 // elements; the others get poison. KEPT says that no launch may change it, and MADE that it
 // gets one of some whole contents, each with some bytes to spare: all of one pass get the
-// same, since what was made together belongs together.
+// same, since what was made together belongs together. GIVEN says that it gets the one content
+// that is there: edge-case inputs.
 struct span {
 	u8 *at;
 	i64 bytes;
@@ -262,7 +263,7 @@ struct span {
 	double a, b;
 };
 
-enum { KEPT = 1, MADE = 2, FILLED = 4, CONTENTS = 3 };
+enum { KEPT = 1, MADE = 2, FILLED = 4, GIVEN = 8, CONTENTS = 3 };
 enum { SETS = 64, PARTS = 512, BUFFERS = 32 };
 
 // A row is the spans of a set, passed by value.
@@ -555,6 +556,8 @@ static __device__ __noinline__ uint4 rare_vector(const span &s, u64 key, u32 buf
 // What a span has in the place of vector i. It has so many whole ones, and a rest.
 static __device__ uint4 vector_of(const span &s, u64 key, u64 turn, u32 buffer, i64 vectors, i64 i)
 {
+	if (s.kept & GIVEN)
+		return s.made[i];
 	if (s.kept & MADE)
 		return s.made[mix(turn) % CONTENTS * (vectors + 1) + i];
 	if (!(s.kept & FILLED))

@@ -26,8 +26,9 @@ import (
 // passes with dirty lines in the cache, and large buffers on pages. Version 11 counts elements as
 // right that are as near as their type allows. Version 12 has
 // integers without a sign, and controls at tuned shapes. Version 13 makes the inputs of a launch right before it.
-// Version 14 compares on buffers that begin or end where mapped memory does.
-const Version = 14
+// Version 14 compares on buffers that begin or end where mapped memory does. Version 15 has edge-case
+// inputs among what is timed.
+const Version = 15
 
 // A Kind names what a message asks for. The answer to a request has the kind
 // of the request, or [Failed].
@@ -433,8 +434,8 @@ type LaunchAnswer struct {
 // is unloaded, a comparison is asked for, or another problem opens. Until then requests with
 // Continue take further rounds of it.
 type TimeRequest struct {
-	// Continue goes on with the race that was begun last: only Rounds, Last, Longer and
-	// Latencies are read then.
+	// Continue goes on with the race that was begun last: only Rounds, Last, Longer, Reference, Edges
+	// and Latencies are read then.
 	Continue   bool        `json:"continue,omitempty"`
 	Contenders []Contender `json:"contenders,omitempty"`
 	Shape      Shape       `json:"shape"`
@@ -464,9 +465,39 @@ type TimeRequest struct {
 	// Reference asks to compare a launch of the baseline with the reference in the
 	// last round, whatever that takes.
 	Reference bool `json:"reference,omitempty"`
+	// Edges are edge-case inputs that come among what is timed, before rounds that are drawn or behind the last:
+	// with each, every contender but the baseline makes one pass more, untimed, in which one launch, drawn
+	// which, has these inputs.
+	Edges []Edge `json:"edges,omitempty"`
 	// Latencies is how many single launches are timed by the wall clock after
 	// the rounds, from the call to the end of the synchronisation.
 	Latencies int `json:"latencies,omitempty"`
+}
+
+// An Edge is edge-case inputs for a launch like those that are timed. Scalars are those of the race.
+type Edge struct {
+	Name string `json:"name"`
+	// Inputs is a file with the contents of all inputs, as in [Shape].
+	Inputs string `json:"inputs"`
+	// Beyond is how many tolerances an output may be from the baseline's before the reference decides.
+	Beyond float64 `json:"beyond"`
+	// Left is where the worker writes outputs that are further off, if there is no reference on the device.
+	Left string `json:"left,omitempty"`
+}
+
+// Edged is what came of an Edge.
+type Edged struct {
+	Name string `json:"name"`
+	// Outputs are compared with those that the baseline computed from the same inputs.
+	Outputs []Output `json:"outputs"`
+	// Where these are Beyond, Reference compares them with the reference, with slack as in [Output], and Baseline the
+	// baseline's; or Silent says why the reference has no answer.
+	Reference []Output `json:"reference,omitempty"`
+	Baseline  []Output `json:"baseline,omitempty"`
+	Silent    string   `json:"silent,omitempty"`
+	// Left is a file with all outputs of the contender and then those of the baseline, as little-endian
+	// doubles, where there is no reference on the device.
+	Left string `json:"left,omitempty"`
 }
 
 // LastingTime is how long a contender is launched on after what is timed, by the wall clock.
@@ -524,6 +555,9 @@ type Timed struct {
 	InputChanged string `json:"input_changed,omitempty"`
 	Guard        string `json:"guard,omitempty"`
 	GuardOffset  int64  `json:"guard_offset,omitempty"`
+	// Edges has what came of each of the request's edge-case inputs, in the order in which they came; those
+	// that would come after a wrong output are left out.
+	Edges []Edged `json:"edges,omitempty"`
 	// Sets is the number of sets of buffers that a pass goes through.
 	Sets int `json:"sets"`
 	// Said is what a vendor's routine runs here: the library's version, and which of
