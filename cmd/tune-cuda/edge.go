@@ -102,7 +102,7 @@ func give(row []span, buffers []buffer, at []cu.DevicePtr) {
 // held compares what a contender left in the set with edge-case inputs with the baseline's answer and, where
 // they are far apart, both with the reference, or writes both to a file where none is on the device.
 func (q *race) held(r *runner, number, k int, e *edge) (wire.Edged, error) {
-	a := wire.Edged{Name: e.Name}
+	a := wire.Edged{Inputs: e.Inputs}
 	all, err := q.left(r, []int{k})
 	if err != nil {
 		return a, err

@@ -4,6 +4,7 @@ import (
 	encoding "encoding/binary"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -346,6 +347,41 @@ func TestPlanLooks(t *testing.T) {
 	} {
 		if got := planLooks(c.baseline, c.reading, c.sets); got != c.want {
 			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+// TestPlanEdges: each of the edge-case inputs comes once, at any time with the same chance.
+func TestPlanEdges(t *testing.T) {
+	dice := rand.New(rand.NewPCG(1, 2))
+	var came [4]int
+	for range 400 {
+		due := planEdges(dice, 3, 3)
+		if all := slices.Sorted(slices.Values(slices.Concat(due...))); len(due) != 4 || !slices.Equal(all, []int{0, 1, 2}) {
+			t.Fatal(due)
+		}
+		for n, list := range due {
+			came[n] += len(list)
+		}
+	}
+	if slices.Min(came[:]) < 230 {
+		t.Errorf("before each round, and behind the last: %v", came)
+	}
+	if due := planEdges(dice, 0, 1); len(slices.Concat(due...)) > 0 || len(due) != 2 {
+		t.Errorf("none: %v", due)
+	}
+}
+
+func TestFar(t *testing.T) {
+	for _, c := range []struct {
+		o    wire.Output
+		want bool
+	}{
+		{wire.Output{Error: 0.8, Limit: 0.1}, false}, {wire.Output{Error: 0.81, Limit: 0.1}, true}, {wire.Output{Error: wire.Number(math.NaN()), Limit: 1}, true},
+		{wire.Output{Limit: 1, NotFinite: 1}, true}, {wire.Output{Limit: 1, Unwritten: 1}, true},
+	} {
+		if got := far([]wire.Output{{Limit: 1}, c.o}, 8); got != c.want {
+			t.Errorf("%+v: %v", c.o, got)
 		}
 	}
 }

@@ -4,37 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/evotune/evotune/evaluator"
-	"github.com/evotune/evotune/kernels"
+	"github.com/evotune/evotune/evaluator/internal/labs"
 )
 
-// Parity has edge-case inputs at small shapes alone, and makes few launches. A candidate could tell
-// its launches by either, and be wrong and fast everywhere else. So launches on edge-case inputs
-// come among the timed ones, too.
-
-const (
-	// edgeBudget bounds what is kept of edge-case inputs of a shape, in bytes, and what is made
-	// of them in one set of processes of the finals.
-	edgeBudget = 256 << 20
-	// edgeShare is the part of the edge-case inputs that one set of processes meets, one of so many:
-	// each is met by two of six.
-	edgeShare = 3
-	// gross is by how many tolerances an output must be off to be wrong here: the rounding of an
-	// honest sum grows with the shape, and what this looks for is as large as the answer.
-	gross = 8
-	// hidden names the edge-case inputs whose rows are declared data but for one: of all others a few
-	// elements tell that they are unusual, and whoever looks at these is right then.
-	hidden = "somewhere"
-	// hiddenEach is how many of these there are at a shape: a row may be harmless by chance.
-	hiddenEach = 3
-)
-
-// An edge is one of the edge-case inputs at a shape, drawn from a secret.
+// An edge is one of the edge-case inputs at a shape.
 type edge struct {
-	c      kernels.Further
-	seed   uint64
+	labs.EdgeCase
 	inputs [][]byte // by buffer; nil until they are asked for
 	// truth has the reference's answer and slack. It is computed when a launch was first far from the
 	// baseline's.
@@ -43,42 +20,21 @@ type edge struct {
 	silent bool
 }
 
-// edgesAt lists the edge-case inputs of a shape, with the declared scalars: a candidate would know
-// them by others.
+// edgesAt lists the edge-case inputs of a shape.
 func (h *lab) edgesAt(d *shapeData) []*edge {
 	if list, ok := h.edges[d]; ok {
 		return list
 	}
 	var list []*edge
-	all := h.problem.spec.Further()
-	for i := range all {
-		times := 1
-		if all[i].Name == hidden {
-			times = hiddenEach
-		}
-		for range times {
-			list = append(list, &edge{c: all[i].Declared(), seed: rand.Uint64()})
-		}
+	for _, e := range labs.EdgeCases(h.problem.spec) {
+		list = append(list, &edge{EdgeCase: e})
 	}
-	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	h.edges[d] = list
 	return list
 }
 
-// anyEdge gives one of the edge-case inputs, if there are any: half of the time a hidden one.
-func (c *contender) anyEdge() []*edge {
-	list := c.h.edgesAt(c.d)
-	if c.rng.IntN(2) == 0 {
-		few := slices.DeleteFunc(slices.Clone(list), func(e *edge) bool { return e.c.Name != hidden })
-		if len(few) > 0 {
-			list = few
-		}
-	}
-	if len(list) == 0 {
-		return nil
-	}
-	return list[c.rng.IntN(len(list)):][:1]
-}
+// anyEdge gives one of the edge-case inputs, if there are any.
+func (c *contender) anyEdge() []*edge { return labs.AnyEdge(c.h.edgesAt(c.d), c.rng) }
 
 // nextEdge gives one that is due, or any. Whatever is due when a measurement ends comes last.
 func (c *contender) nextEdge() []*edge {
@@ -92,13 +48,7 @@ func (c *contender) nextEdge() []*edge {
 
 // edgesOf gives those that a set of processes of the finals meets.
 func (c *contender) edgesOf(set int) []*edge {
-	list := c.h.edgesAt(c.d)
-	n := min((len(list)+edgeShare-1)/edgeShare, max(edgeBudget/max(c.d.inBytes+c.d.outBytes, 1), 1))
-	var out []*edge
-	for i := range n {
-		out = append(out, list[(set*n+i)%len(list)])
-	}
-	return out
+	return labs.EdgesOf(c.h.edgesAt(c.d), set, c.d.inBytes+c.d.outBytes)
 }
 
 // fill makes the inputs.
@@ -106,7 +56,7 @@ func (e *edge) fill(h *lab, d *shapeData) error {
 	if e.inputs != nil {
 		return nil
 	}
-	_, values, err := d.Edge(h.problem.spec, e.c, d.shape, e.seed, h.problem.likeTimed(d, e.seed))
+	_, values, err := d.Edge(h.problem.spec, e.Further, d.shape, e.Seed, h.problem.likeTimed(d, e.Seed))
 	if err != nil {
 		return err
 	}
@@ -128,7 +78,7 @@ func (c *contender) onEdges(base *contender, left *evaluator.Observation, edges 
 		if err := c.onEdge(base, e, left); err != nil {
 			return err
 		}
-		if len(c.h.edgesAt(c.d))*(c.d.inBytes+c.d.outBytes) > edgeBudget { // made again from the seed
+		if len(c.h.edgesAt(c.d))*(c.d.inBytes+c.d.outBytes) > labs.EdgeBudget { // made again from the seed
 			e.inputs, e.truth = nil, nil
 		}
 	}
@@ -163,7 +113,7 @@ func (c *contender) launchEdge(base *contender, e *edge, left *evaluator.Observa
 		return nil
 	}
 	if c.far(c.h.problem.outputs(c.d, c.a, c.place.base, int(set), answer)) == "" {
-		left.Edges = append(left.Edges, e.c.Name)
+		left.Edges = append(left.Edges, e.Name)
 		return nil
 	}
 	truth, err := e.answer(c.h, c.d)
@@ -174,9 +124,9 @@ func (c *contender) launchEdge(base *contender, e *edge, left *evaluator.Observa
 		e.silent = true // the baseline is wrong there
 		return nil
 	}
-	left.Edges = append(left.Edges, e.c.Name)
+	left.Edges = append(left.Edges, e.Name)
 	if why := c.far(c.h.problem.outputs(c.d, c.a, c.place.base, int(set), truth)); why != "" {
-		left.Wrong = fmt.Sprintf("edge-case contents %q in a batch like those that are timed: %s", e.c.Name, why)
+		left.Wrong = fmt.Sprintf("edge-case contents %q in a batch like those that are timed: %s", e.Name, why)
 	}
 	return nil
 }
@@ -188,7 +138,7 @@ func (e *edge) answer(h *lab, d *shapeData) ([]expected, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch err := h.fillFurther(h.holding, f, e.c, e.seed, h.problem.likeTimed(d, e.seed)); {
+		switch err := h.fillFurther(h.holding, f, e.Further, e.Seed, h.problem.likeTimed(d, e.Seed)); {
 		case errors.Is(err, ErrReference):
 			e.silent = true
 		case err != nil:
@@ -200,13 +150,10 @@ func (e *edge) answer(h *lab, d *shapeData) ([]expected, error) {
 	return e.truth.expected[0], nil
 }
 
-// far says which output is further off than gross tolerances; empty for none.
+// far says which output is further off than some tolerances; empty for none.
 func (c *contender) far(outputs []evaluator.Output) string {
-	for _, o := range outputs {
-		limit, _ := c.h.problem.spec.ToleranceOf(c.h.problem.buffers[c.h.problem.index(o.Name)])
-		if why := evaluator.WrongOutput(o, gross*limit); why != "" {
-			return why
-		}
-	}
-	return ""
+	return labs.Far(outputs, func(name string) float64 {
+		limit, _ := c.h.problem.spec.ToleranceOf(c.h.problem.buffers[c.h.problem.index(name)])
+		return limit
+	})
 }

@@ -582,11 +582,11 @@ func TestDraw(t *testing.T) {
 // Every edge case that is due comes once, and half of the others are hidden ones, if there are any.
 func TestNextEdge(t *testing.T) {
 	c := &contender{h: &lab{edges: map[*shapeData][]*edge{}}, rng: newRand()}
-	list := []*edge{{seed: 0}, {seed: 1}, {seed: 2}, {seed: 3, c: kernels.Further{Name: hidden}}}
+	list := []*edge{{}, {EdgeCase: labs.EdgeCase{Seed: 1}}, {EdgeCase: labs.EdgeCase{Seed: 2}}, {EdgeCase: labs.EdgeCase{Seed: 3, Further: kernels.Further{Name: "somewhere"}}}}
 	c.h.edges[nil], c.due = list, slices.Clone(list[1:3])
 	var came [4]int
 	for range 1000 {
-		came[c.nextEdge()[0].seed]++
+		came[c.nextEdge()[0].Seed]++
 	}
 	if len(c.due) != 0 || came[3] < 500 || min(came[0], came[1], came[2]) < 50 {
 		t.Errorf("%v, %d are due", came, len(c.due))

@@ -866,6 +866,12 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 				t.After[0].Skipped, t.After[0].Surplus = 8, 3
 			}
 		}
+		if n > 0 {
+			var err error
+			if t.Edges, err = f.edges(r.Edges, n, do); err != nil {
+				return wire.Failure{Error: err.Error()}, false
+			}
+		}
 		ns, wall := 10_000.0, 10_100.0
 		switch {
 		case strings.Contains(f.source(c.Binary), "do: slow"):
@@ -905,6 +911,56 @@ func (f *fake) time(r wire.TimeRequest) (any, bool) {
 	}
 	time.Sleep(2 * time.Millisecond)
 	return a, false
+}
+
+// edges answers for edge-case inputs, of x and of w if that is there. A candidate that is "bitten" is wrong on them,
+// one that is "grazed" off by less than counts.
+func (f *fake) edges(asked []wire.Edge, contender int, do string) (list []wire.Edged, err error) {
+	s := f.race.Shape
+	for _, e := range asked {
+		raw, err := os.ReadFile(e.Inputs)
+		n, in := int(s.Elements[0]), 0
+		for i, b := range f.buffers {
+			if b.Role == "in" {
+				in += int(wire.ElementBytes(b.DType) * s.Elements[i])
+			}
+		}
+		if err != nil || len(raw) != in {
+			return nil, fmt.Errorf("edge-case inputs %q: %d bytes, want %d: %v", e.Name, len(raw), in, err)
+		}
+		first1("edge-" + e.Name)
+		off := map[string]wire.Number{"bitten": 0.5, "grazed": wire.Number(e.Beyond * 0.9e-5)}[do]
+		baseline := os.Getenv("EVOTUNE_FAKE_BASELINE") == "bitten"
+		a := wire.Edged{Inputs: e.Inputs, Outputs: []wire.Output{{Name: "y", Error: off, Limit: 1e-5}}}
+		if baseline {
+			a.Outputs[0].Error = 0.25
+		}
+		switch far := a.Outputs[0].Error > 1e-4; {
+		case far && f.bare:
+			in := wire.Elements(raw, f.buffers[0].DType)
+			var left []float64
+			for side := range 2 {
+				for i := range n {
+					y := 2*in[i] + in[n+i]
+					if side == 0 && do == "bitten" || side == 1 && baseline {
+						y++
+					}
+					left = append(left, y)
+				}
+			}
+			a.Left = fmt.Sprintf("%s-%d", e.Left, contender)
+			if err := os.WriteFile(a.Left, wire.AppendDoubles(nil, left), 0o600); err != nil {
+				return nil, err
+			}
+		case far:
+			a.Reference, a.Baseline = []wire.Output{{Name: "y", Error: off, Limit: 1e-5}}, []wire.Output{{Name: "y", Limit: 1e-5}}
+			if baseline {
+				a.Baseline[0].Error = 0.25
+			}
+		}
+		list = append(list, a)
+	}
+	return list, nil
 }
 
 func readElements(path, dtype string) ([]float64, error) {

@@ -32,24 +32,30 @@ func (h *lab) inputs(ctx context.Context, d *shapeData, name string) (wire.Shape
 		return wire.Shape{}, err
 	}
 	s := d.wire
-	made, err := h.structured(ctx, d, h.problem.seedOf(0))
-	if err != nil {
+	if s.Scalars, s.Inputs, err = h.writeInputs(ctx, d, c, h.problem.seed, h.problem.seedOf(0)); err != nil {
 		return s, err
 	}
-	var values [][]float64
-	if s.Scalars, values, err = d.Edge(h.problem.spec, c, d.shape, h.problem.seed, made); err != nil {
-		return s, err
+	h.further[key] = s
+	return s, nil
+}
+
+// writeInputs writes edge-case inputs of a shape to a file of their own, and gives the scalars with it. They
+// follow from one seed, and what is made as a whole from another.
+func (h *lab) writeInputs(ctx context.Context, d *shapeData, c kernels.Further, seed, whole uint64) (scalars []float64, file string, err error) {
+	made, err := h.structured(ctx, d, whole)
+	if err != nil {
+		return nil, "", err
+	}
+	scalars, values, err := d.Edge(h.problem.spec, c, d.shape, seed, made)
+	if err != nil {
+		return nil, "", err
 	}
 	var contents []byte
 	for i, list := range values {
 		contents = wire.AppendElements(contents, h.problem.open.Buffers[i].DType, list)
 	}
-	s.Inputs = filepath.Join(h.Scratch, fmt.Sprintf("inputs-%d", len(h.further)))
-	if err := os.WriteFile(s.Inputs, contents, 0o600); err != nil {
-		return s, err
-	}
-	h.further[key] = s
-	return s, nil
+	file = filepath.Join(h.Scratch, fmt.Sprintf("inputs-%d", h.serial.Add(1)))
+	return scalars, file, os.WriteFile(file, contents, 0o600)
 }
 
 // structured gives the contents of the buffers that are made as a whole for a seed, by buffer; nil for

@@ -85,6 +85,7 @@ u8 constant: mean 9.00 rms 9.00 from 9.0 to 9.0
 permutation of 1000: 999 of 999 once, inside 1, moved 1
 permutation of 17: 5 of 5 once, inside 1, moved 1
 permutation of 65536: 65536 of 65536 once, inside 1, moved 1
+given: the same 1, poison 1, changed 0, then 1
 squares 2005 sum 1001 infinite 1 nan 500
 `
 	if diff := cmp.Diff(want, strings.ReplaceAll(string(out), "-nan", "nan")); diff != "" {

@@ -64,7 +64,8 @@ type lab struct {
 
 	furtherMu sync.Mutex
 	further   map[furtherKey]wire.Shape
-	contents  sync.Map // that workers have prepared, by what once calls them
+	edges     map[*shapeData][]*edge // that come among timed launches
+	contents  sync.Map               // that workers have prepared, by what once calls them
 
 	// hostKey identifies what computes on the CPU what is expected, "" where a reference
 	// in CUDA does: a program in Python, or hostReference, which is compiled. Expected are
@@ -244,7 +245,7 @@ func newLab(base *labs.Base, o Options) *lab {
 		Base: base, options: o, problem: &problem{},
 		compiling: newQueue(o.CompileWorkers), learning: newQueue(max(o.CompileWorkers/4, 1)), expecting: semaphore.NewWeighted(1),
 		baselines: map[*shapeData]*candidate{}, made: map[string]*candidate{},
-		further: map[furtherKey]wire.Shape{}, expected: map[string]string{},
+		further: map[furtherKey]wire.Shape{}, edges: map[*shapeData][]*edge{}, expected: map[string]string{},
 	}
 	h.sharing = sync.OnceValue(func() *labs.Sharing {
 		return &labs.Sharing{Launcher: h.Launcher, Cache: h.Cache, Find: h.installation}

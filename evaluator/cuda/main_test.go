@@ -143,7 +143,7 @@ var does = []string{
 	"parity=fault", "parity=fatal", "parity=hang", "parity=die", "parity=garbage", "parity=otherkind", "parity=refuse",
 	"load=fault", "memcheck=report", "memcheck=flood", "racecheck=report", "synccheck=fatal", "initcheck=hang", "memcheck=late",
 	"guards=end-fatal", "guards=begin-fatal", "guards=end-fault", "guards=begin-wrong", "guards=end-guard", "guards=end-nowhere",
-	"racecheck=die", "time=fault", "time=fast", "time=clock", "time=after", "time=last", "time=tires", "time=guard", "time=input", "time=fatal", "time=hang", "time=die", "time=faststart",
+	"racecheck=die", "time=fault", "time=fast", "time=clock", "time=after", "time=last", "time=tires", "time=bitten", "time=grazed", "time=guard", "time=input", "time=fatal", "time=hang", "time=die", "time=faststart",
 	"time=nosamples", "parity=assert", "parity=prints", "compile=error", "compile=block", "compile=wmma", "compile=stack", "worker=flaky", "memcheck=noise",
 	"schedules=right", "schedules=wrong", "schedules=different", "schedules=large", "schedules=fatal", "schedules=hang", "schedules=waits", "schedules=broken",
 	"schedules=unassembled", "schedules=unbearable", "schedules=numbered", "schedules=tight", "schedules=crowded", "schedules=cooperative", "schedules=serialized", "racecheck=alone",

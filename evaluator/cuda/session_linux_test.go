@@ -16,13 +16,18 @@ import (
 // openLab opens a lab without a judge, and without tools: those take half of the time.
 func openLab(t *testing.T, env ...string) *lab {
 	t.Helper()
+	return openLabOf(t, fakePlan(t), env...)
+}
+
+func openLabOf(t *testing.T, plan evaluator.Plan, env ...string) *lab {
+	t.Helper()
 	o := fakeOptions(t, env...)
 	o.Sanitizers = []string{"none"}
 	b, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := b.open(t.Context(), fakePlan(t))
+	h, err := b.open(t.Context(), plan)
 	if err != nil {
 		t.Fatal(err)
 	}

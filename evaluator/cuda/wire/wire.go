@@ -487,7 +487,8 @@ type Edge struct {
 
 // Edged is what came of an Edge.
 type Edged struct {
-	Name string `json:"name"`
+	// Inputs is the request's.
+	Inputs string `json:"inputs"`
 	// Outputs are compared with those that the baseline computed from the same inputs.
 	Outputs []Output `json:"outputs"`
 	// Where these are Beyond, Reference compares them with the reference, with slack as in [Output], and Baseline the

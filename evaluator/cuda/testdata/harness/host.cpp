@@ -201,6 +201,32 @@ static void permutation(u64 n, int half, i64 count)
 	printf("permutation of %llu: %d of %lld once, inside %d, moved %d\n", n, once, count, inside, moved > count / 2);
 }
 
+// A set of an input that gets the one content that is there, and an output: what a launch wrote to the input is seen.
+static void given()
+{
+	enum { ELEMENTS = 21 };
+	static u8 input[4 * ELEMENTS], output[16];
+	static uint4 content[4 * ELEMENTS / 16 + 1];
+	static chain c;
+	for (int i = 0; i < 4 * ELEMENTS; i++)
+		((u8 *)content)[i] = (u8)(i + 1);
+	span spans[2] = {{input, 4 * ELEMENTS, content, 0, KEPT | GIVEN, F32, NORMAL, 0, 1}, {output, 16, nullptr, 0x7fc0dead7fc0dead, 0, F32, 0, 0, 0}};
+	row r;
+	memcpy(r.list, spans, sizeof spans);
+	u64 before = 0, after = 0, count[2] = {};
+	for (unsigned y = 0; y < 2; y++)
+		launch([&] { blockIdx.y = y; evotune_refresh(7, 5, r, 0, &c); });
+	const int same = memcmp(input, content, 4 * ELEMENTS) == 0;
+	for (u64 *seen : {&before, &after}) {
+		count[0] = count[1] = 0;
+		for (unsigned y = 0; y < 2; y++)
+			launch([&] { blockIdx.y = y; evotune_intact(9, 3, spans, 2, &c, count); });
+		*seen = count[0] + count[1];
+		input[4 * ELEMENTS - 1] ^= 1;
+	}
+	printf("given: the same %d, poison %d, changed %d, then %d\n", same, output[15] == 0x7f, (int)before, (int)after);
+}
+
 int main()
 {
 	const double nan = __longlong_as_double(0x7ff8dead5eed0badll);
@@ -285,6 +311,7 @@ int main()
 	permutation(1000, 5, 999);
 	permutation(17, 3, 5);
 	permutation(1 << 16, 8, 1 << 16);
+	given();
 
 	want[0] = INFINITY, want[2] = 3;
 	square parts[BLOCKS], s = {};
