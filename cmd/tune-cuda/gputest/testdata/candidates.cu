@@ -102,6 +102,17 @@ CANDIDATE(large_shared)
 	}
 }
 
+// Right for ordinary numbers.
+CANDIDATE(narrow) { EACH o[i] = a * fminf(x[i], 50.0f) + y[i]; }
+
+// Writes to an input that is unusual.
+CANDIDATE(greedy_at_edges)
+{
+	EACH o[i] = a * x[i] + y[i];
+	if (blockIdx.x == 0 && threadIdx.x == 5 && x[0] > 50) // which has read it
+		((float *)x)[5] = 42;
+}
+
 CANDIDATE(endless)
 {
 	while (*(volatile float *)o != 12345)
