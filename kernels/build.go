@@ -494,7 +494,7 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 	if len(args) != want {
 		l.d.fail(n.at, "%s takes %d numbers, found %q", d.Distribution, want, m[2])
 	}
-	if d.hasEnds() {
+	if d.Keyed() {
 		if dtype.Float() {
 			l.d.fail(n.at, "%s gives integers that count or point: choose an integer type in place of %s", d.Distribution, dtype)
 		}
@@ -553,7 +553,7 @@ func (l *loader) interval(b *Buffer, n *node) {
 	if m[4] == ")" {
 		hi = b.DType.next(hi, -1)
 	}
-	if b.Data.hasEnds() {
+	if b.Data.Keyed() {
 		l.d.fail(n.at, "edge-case inputs leave the data %s of %s as they are: remove domain", b.Data, b.Name)
 	}
 	d := Domain{lo, hi}.within(b.DType)

@@ -207,15 +207,12 @@ type Data struct {
 // Made says that the elements have a structure, which no distribution of single elements
 // has. They are made for a whole buffer at a time.
 func (d Data) Made() bool {
-	return d.Distribution == Python || d.hasEnds()
+	return d.Distribution == Python || d.Keyed()
 }
 
-// Keyed says that a key and a place decide an element, so that each launch can have contents of its
-// own at little cost.
-func (d Data) Keyed() bool { return d.Distribution == Permutation || d.Distribution == Between }
-
-// hasEnds says that the elements are integers up to Ends, which depend on the shape.
-func (d Data) hasEnds() bool {
+// Keyed says that the elements are integers up to Ends, which depend on the shape. A key and a place decide
+// each, so every launch can have contents of its own at little cost.
+func (d Data) Keyed() bool {
 	return d.Distribution == Permutation || d.Distribution == Between || d.Distribution == Offsets
 }
 

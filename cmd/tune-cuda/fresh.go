@@ -53,8 +53,11 @@ const (
 	spanGiven  // it gets the one content that is there
 )
 
-// permutation is the harness's code of a distribution, behind those of the list: no single element has it.
-var permutation = len(distributions)
+// permutation and ascending are the harness's codes of distributions, behind those of the list: no single element has them.
+var (
+	permutation = len(distributions)
+	ascending   = permutation + 1
+)
 
 // A span is as in the harness.
 type span struct {
@@ -113,9 +116,13 @@ func (q *rotation) allocate(buffers []buffer, shape wire.Shape, blocks []block) 
 		switch {
 		case keyed:
 			s.kept |= spanFilled
-			s.distribution, s.a, s.b = uint64(slices.Index(distributions, "integers")), float64(k.A), float64(k.B)
-			if k.Distribution == "permutation" {
+			switch k.Distribution {
+			case "permutation":
 				s.distribution, s.a, s.b = uint64(permutation), float64(k.B), float64(max(bits.Len64(uint64(k.B-1))+1, 2)/2)
+			case "offsets":
+				s.distribution, s.a, s.b = uint64(ascending), float64(k.B), float64(shape.Elements[i%len(buffers)])
+			default:
+				s.distribution, s.a, s.b = uint64(slices.Index(distributions, "integers")), float64(k.A), float64(k.B)
 			}
 		case b.made():
 			s.kept |= spanMade

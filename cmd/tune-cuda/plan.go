@@ -125,11 +125,18 @@ func checkShape(s wire.Shape, buffers []buffer, scalars []string) error {
 		if len(s.Keyed) > 0 && len(s.Keyed) != len(buffers) {
 			return fmt.Errorf("shape %s: %d of %d buffers are keyed or not", s.Name, len(s.Keyed), len(buffers))
 		}
-		if k, ok := keyedAt(s, i); ok && (k.Distribution != "permutation" && k.Distribution != "between" || k.A < 0 || k.B < k.A || k.Distribution == "permutation" && k.B < n) {
+		if k, ok := keyedAt(s, i); ok && !fits(k, n) {
 			return fmt.Errorf("shape %s: buffer %s cannot be %s of %d to %d", s.Name, buffers[i].Name, k.Distribution, k.A, k.B)
 		}
 	}
 	return nil
+}
+
+// fits says whether n elements can be keyed so.
+func fits(k wire.Keyed, n int64) bool {
+	least := map[string]int64{"between": 0, "permutation": 0, "offsets": 2}
+	few, known := least[k.Distribution]
+	return known && n >= few && k.A >= 0 && k.B >= k.A && (k.Distribution != "permutation" || k.B >= n)
 }
 
 // keyedAt says how the device makes a buffer, if it does.

@@ -67,11 +67,19 @@ func TestCheckShape(t *testing.T) {
 	if err := checkShape(good, buffers, []string{"f32"}); err != nil {
 		t.Error(err)
 	}
+	good.Keyed = []wire.Keyed{{}, {Distribution: "offsets"}, {}}
+	if err := checkShape(good, buffers, []string{"f32"}); err != nil {
+		t.Error(err)
+	}
 	for _, bad := range []wire.Shape{
 		{Elements: []int64{4, 4}, Scalars: []float64{1}},
 		{Elements: []int64{4, 4, 0}, Scalars: []float64{1}},
 		{Elements: []int64{4, 4, math.MaxInt64}, Scalars: []float64{1}},
 		{Elements: []int64{4, 4, 4}},
+		{Elements: []int64{4, 1, 4}, Scalars: []float64{1}, Keyed: []wire.Keyed{{}, {Distribution: "offsets", B: 4}, {}}},
+		{Elements: []int64{4, 4, 4}, Scalars: []float64{1}, Keyed: []wire.Keyed{{}, {Distribution: "permutation", B: 3}, {}}},
+		{Elements: []int64{4, 4, 4}, Scalars: []float64{1}, Keyed: []wire.Keyed{{}, {Distribution: "between", A: 3, B: 2}, {}}},
+		{Elements: []int64{4, 4, 4}, Scalars: []float64{1}, Keyed: []wire.Keyed{{}, {Distribution: "sorted", B: 3}, {}}},
 	} {
 		if err := checkShape(bad, buffers, []string{"f32"}); err == nil {
 			t.Errorf("%+v was taken", bad)

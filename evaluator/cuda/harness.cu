@@ -16,7 +16,7 @@ typedef long long i64;
 #define EXPORT extern "C" __global__ void
 
 enum dtype { F64, F32, F16, BF16, I64, I32, I16, I8, U8, E4M3, E5M2, U32, U16 };
-enum distribution { CONSTANT, UNIFORM, NORMAL, INTEGERS, PERMUTATION };
+enum distribution { CONSTANT, UNIFORM, NORMAL, INTEGERS, PERMUTATION, ASCENDING };
 
 enum { THREADS = 256 }; // in every block of kernels that reduce
 
@@ -443,6 +443,49 @@ static __device__ u64 permuted(u64 key, u64 n, int half, u64 x)
 	return x;
 }
 
+// left_of draws how many of m random numbers are in the lower half of where they are: a binomial number
+// with even chances, from as many bits or, of many numbers, about so.
+static __device__ u64 left_of(u64 key, u64 m)
+{
+	enum { EXACT = 1024 };
+	const u64 bits = m < EXACT ? m : EXACT;
+	u64 count = 0;
+#pragma unroll 1
+	for (u64 k = 0; 64 * k < bits; k++) {
+		const u64 some = bits - 64 * k;
+		count += __popcll(draw(key, k) & (some < 64 ? (1ull << some) - 1 : ~0ull));
+	}
+	if (m <= EXACT)
+		return count;
+	const double off = ((double)count - EXACT / 2 + unit(draw(key, EXACT)) - .5) * sqrt((double)m / EXACT);
+	return (u64)fmin(fmax(rint(.5 * (double)m + off), 0.), (double)m);
+}
+
+// ascending gives element i of n integers in ascending order, the first 0 and the last "most", between which the
+// others are drawn from all that are not larger. A key decides how many of these are in the lower half of all numbers,
+// of a half, and so on, until the element is alone.
+static __device__ u64 ascending(u64 key, u64 most, u64 n, u64 i)
+{
+	enum { BITS = 62, DEEP = 50 };
+	u64 m = n - 2, rank = i - 1, path = 1;
+	int level = 0;
+	if (i == 0)
+		return 0;
+	if (i >= n - 1)
+		return most;
+#pragma unroll 1
+	for (; m > 1 && level < DEEP; level++) {
+		const u64 left = left_of(mix(key ^ mix(path)), m);
+		path *= 2;
+		if (rank < left)
+			m = left;
+		else
+			rank -= left, m -= left, path++;
+	}
+	const u64 rest = BITS - level, at = (path ^ 1ull << level) << rest | draw(key ^ mix(path), 0) >> (64 - rest);
+	return __umul64hi(at << (64 - BITS), most + 1);
+}
+
 // A vector of random elements. Narrow ones are made a few at a time and pushed in from behind:
 // unrolled, a compiler takes seconds for this.
 template <int T, int SIZE> static __device__ uint4 random_vector(const span &s, u64 key, u32 buffer, i64 i)
@@ -553,6 +596,19 @@ static __device__ __noinline__ uint4 rare_vector(const span &s, u64 key, u32 buf
 	}
 }
 
+// A vector of elements in ascending order, of any type.
+static __device__ __noinline__ uint4 ascending_vector(const span &s, u64 key, u32 buffer, i64 i)
+{
+	alignas(16) u8 out[16];
+	const int type = (int)s.type, each = 16 / size_of(type);
+	uint4 v;
+#pragma unroll 1
+	for (int k = 0; k < each; k++)
+		put(out, type, k, (double)ascending(mix(key ^ (buffer + 1)), (u64)s.a, (u64)s.b, (u64)(each * i + k)));
+	memcpy(&v, out, sizeof v);
+	return v;
+}
+
 // What a span has in the place of vector i. It has so many whole ones, and a rest.
 static __device__ uint4 vector_of(const span &s, u64 key, u64 turn, u32 buffer, i64 vectors, i64 i)
 {
@@ -568,6 +624,8 @@ static __device__ uint4 vector_of(const span &s, u64 key, u64 turn, u32 buffer, 
 		case BF16: return random_halves<BF16>(s, key, buffer, i);
 		case F32: return random_floats(s, key, buffer, i);
 		}
+	if (s.distribution == ASCENDING)
+		return ascending_vector(s, key, buffer, i);
 	return rare_vector(s, key, buffer, i);
 }
 

@@ -85,6 +85,10 @@ u8 constant: mean 9.00 rms 9.00 from 9.0 to 9.0
 permutation of 1000: 999 of 999 once, inside 1, moved 1
 permutation of 17: 5 of 5 once, inside 1, moved 1
 permutation of 65536: 65536 of 65536 once, inside 1, moved 1
+2 offsets to 1000: ascending 1, ends 1, moved 0, a quarter nan, squares 1.0
+9 offsets to 100000: ascending 1, ends 1, moved 1, a quarter 1.0, squares 1.8
+100 offsets to 8: ascending 1, ends 1, moved 1, a quarter 0.9, squares 12.4
+4001 offsets to 16777216: ascending 1, ends 1, moved 1, a quarter 1.0, squares 2.0
 given: the same 1, poison 1, changed 0, then 1
 squares 2005 sum 1001 infinite 1 nan 500
 `

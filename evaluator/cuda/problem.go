@@ -145,7 +145,7 @@ func (q *problem) sized(s kernels.Shape) (d *shapeData, err error) {
 			d.wire.Keyed = make([]wire.Keyed, len(q.spec.Buffers))
 		}
 		k := wire.Keyed{Distribution: string(b.Data.Distribution), A: ends[0], B: ends[len(ends)-1]}
-		if b.Data.Distribution == kernels.Permutation {
+		if b.Data.Distribution != kernels.Between {
 			k.A = 0
 		}
 		d.wire.Keyed[i] = k

@@ -246,7 +246,8 @@ func (g Geometry) String() string {
 
 // A Keyed says how the device makes the contents of a buffer whose distribution is Made for a
 // timed launch, which then has contents of its own: the elements are the first of a permutation
-// of the integers below B ("permutation"), or integers from A to B ("between").
+// of the integers below B ("permutation"), integers from A to B ("between"), or integers in ascending order, the
+// first 0 and the last B ("offsets").
 type Keyed struct {
 	Distribution string `json:"distribution,omitempty"` // "" where only the file has the contents
 	A            int64  `json:"a,omitempty"`
