@@ -42,6 +42,9 @@ func (q *race) onEdges(all []wire.Edge, due []int) error {
 
 // edgeOf gets edge-case inputs ready. They are kept by the host, and memory of the device for one of them.
 func (q *race) edgeOf(w wire.Edge) (*edge, error) {
+	if w.Content >= wire.MadeContents {
+		return nil, fmt.Errorf("edge-case inputs %q: there are no contents %d", w.Name, w.Content)
+	}
 	e := &edge{Edge: w, shape: q.r.Shape}
 	e.shape.Inputs = w.Inputs
 	var err error
@@ -63,9 +66,12 @@ func (q *race) edgeOf(w wire.Edge) (*edge, error) {
 // onEdge makes a pass with edge-case inputs in one set, and compares what the launch on it left with what the
 // baseline computes from the same. Errors of all but the pass are not the contender's.
 func (q *race) onEdge(r *runner, number int, e *edge) error {
-	k, plain := q.dice.IntN(r.used), q.list
-	defer func() { q.list, q.edge = plain, nil }()
+	k, plain, turn := q.dice.IntN(r.used), q.list, q.turn
+	defer func() { q.list, q.edge, q.turn = plain, nil, turn }()
 	q.list, q.edge = slices.Clone(plain), e
+	for q.turn = q.dice.Uint64(); contentOf(q.turn) != e.Content; {
+		q.turn = q.dice.Uint64()
+	}
 	for _, row := range [][]span{q.row(k), q.row(len(q.sets))} {
 		give(row, q.buffers, e.at)
 	}

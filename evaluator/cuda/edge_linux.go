@@ -14,6 +14,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/labs"
+	"github.com/evotune/evotune/kernels"
 )
 
 const (
@@ -27,7 +28,8 @@ const (
 // An edge is edge-case inputs at a shape. The lab's furtherMu guards its fields.
 type edge struct {
 	labs.EdgeCase
-	file string // of the inputs; "" while there is none
+	file    string // of the inputs; "" while there is none
+	content uint64 // with which of the contents that Python makes
 	// silent says that there is no right answer to compare with.
 	silent bool
 }
@@ -61,18 +63,30 @@ func (h *lab) anyEdge(ctx context.Context, d *shapeData) ([]*edge, error) {
 	defer h.furtherMu.Unlock()
 	due := labs.AnyEdge(comparable(h.edgesAt(d), h.problem.inputBytes(d)), rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	for _, e := range due {
-		if err := h.fillEdge(ctx, d, e); err != nil {
+		if err := h.fillEdge(ctx, d, e, h.problem.madeSeeds()); err != nil {
 			return nil, err
 		}
 	}
 	return due, nil
 }
 
-// fillEdge writes the inputs to a file. The caller holds furtherMu.
-func (h *lab) fillEdge(ctx context.Context, d *shapeData, e *edge) (err error) {
-	if e.file == "" {
-		_, e.file, err = h.writeInputs(ctx, d, e.Further, e.Seed, e.Seed>>1)
+// fillEdge writes the inputs to a file. What Python makes is one of the contents that all timed launches have, by
+// their seeds: another one would tell. The caller holds furtherMu.
+func (h *lab) fillEdge(ctx context.Context, d *shapeData, e *edge, seeds [wire.MadeContents]uint64) error {
+	if e.file != "" {
+		return nil
 	}
+	e.content = e.Seed % wire.MadeContents
+	made, err := h.structured(ctx, d, seeds[e.content])
+	if err != nil {
+		return err
+	}
+	for i, b := range h.problem.spec.Buffers {
+		if made[i] == nil && b.Role != kernels.Out {
+			made[i] = drawn(b, d.Elements[i], e.Seed+uint64(i))
+		}
+	}
+	_, e.file, err = h.writeInputs(d, e.Further, e.Seed, made)
 	return err
 }
 
@@ -109,11 +123,15 @@ func (s *session) askEdges(ctx context.Context, q *wire.TimeRequest, d *shapeDat
 		s.asked = due[:1]
 	}
 	for _, e := range s.asked {
-		if err := h.fillEdge(ctx, d, e); err != nil {
+		seeds := h.problem.madeSeeds()
+		if s.purpose == evaluator.ForFinals {
+			seeds = d.finalSeeds(s.contents)
+		}
+		if err := h.fillEdge(ctx, d, e, seeds); err != nil {
 			return err
 		}
 		q.Edges = append(q.Edges, wire.Edge{
-			Name: e.Name, Inputs: e.file, Beyond: labs.Gross, Left: filepath.Join(h.Scratch, fmt.Sprintf("left-%d", h.serial.Add(1))),
+			Name: e.Name, Inputs: e.file, Content: e.content, Beyond: labs.Gross, Left: filepath.Join(h.Scratch, fmt.Sprintf("left-%d", h.serial.Add(1))),
 		})
 	}
 	return nil

@@ -32,20 +32,19 @@ func (h *lab) inputs(ctx context.Context, d *shapeData, name string) (wire.Shape
 		return wire.Shape{}, err
 	}
 	s := d.wire
-	if s.Scalars, s.Inputs, err = h.writeInputs(ctx, d, c, h.problem.seed, h.problem.seedOf(0)); err != nil {
+	made, err := h.structured(ctx, d, h.problem.seedOf(0))
+	if err != nil {
+		return s, err
+	}
+	if s.Scalars, s.Inputs, err = h.writeInputs(d, c, h.problem.seed, made); err != nil {
 		return s, err
 	}
 	h.further[key] = s
 	return s, nil
 }
 
-// writeInputs writes edge-case inputs of a shape to a file of their own, and gives the scalars with it. They
-// follow from one seed, and what is made as a whole from another.
-func (h *lab) writeInputs(ctx context.Context, d *shapeData, c kernels.Further, seed, whole uint64) (scalars []float64, file string, err error) {
-	made, err := h.structured(ctx, d, whole)
-	if err != nil {
-		return nil, "", err
-	}
+// writeInputs writes edge-case inputs of a shape to a file of their own, and gives the scalars with it.
+func (h *lab) writeInputs(d *shapeData, c kernels.Further, seed uint64, made [][]float64) (scalars []float64, file string, err error) {
 	scalars, values, err := d.Edge(h.problem.spec, c, d.shape, seed, made)
 	if err != nil {
 		return nil, "", err
@@ -85,13 +84,26 @@ func (h *lab) placeMade(ctx context.Context, d *shapeData) error {
 	if d.wire.Made != "" {
 		return nil
 	}
-	var seeds [wire.MadeContents]uint64
-	for k := range seeds {
-		seeds[h.problem.seedOf(k)%wire.MadeContents] = h.problem.seedOf(k)
-	}
 	var err error
-	d.wire.Made, err = h.writeMade(ctx, d, seeds)
+	d.wire.Made, err = h.writeMade(ctx, d, h.problem.madeSeeds())
 	return err
+}
+
+// madeSeeds are those of the contents in [wire.Shape].Made, but in finals.
+func (q *problem) madeSeeds() (seeds [wire.MadeContents]uint64) {
+	for k := range seeds {
+		seeds[q.seedOf(k)%wire.MadeContents] = q.seedOf(k)
+	}
+	return seeds
+}
+
+// finalSeeds are those in finals, which follow from a secret.
+func (d *shapeData) finalSeeds(secret string) (seeds [wire.MadeContents]uint64) {
+	for k := range seeds {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", secret, d.shape.Name, k))
+		seeds[k] = binary.LittleEndian.Uint64(sum[:]) >> 1
+	}
+	return seeds
 }
 
 // writeMade writes such contents, one for each seed, and gives the file.
@@ -116,12 +128,7 @@ func (h *lab) finalMade(ctx context.Context, d *shapeData, secret string) (strin
 	if h.problem.stored() == "" {
 		return d.wire.Made, nil
 	}
-	var seeds [wire.MadeContents]uint64
-	for k := range seeds {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", secret, d.shape.Name, k))
-		seeds[k] = binary.LittleEndian.Uint64(sum[:]) >> 1
-	}
-	return h.writeMade(ctx, d, seeds)
+	return h.writeMade(ctx, d, d.finalSeeds(secret))
 }
 
 // A furtherKey names edge-case inputs at one shape.

@@ -1,13 +1,18 @@
 package cuda
 
 import (
+	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evotune/evotune/kernels"
 )
 
 // The harness's comparisons, on a device made of threads: what is passed over where the
@@ -41,6 +46,7 @@ func TestComparisonsOfTheHarness(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	out = drawnAsHere(t, out)
 	const want = `4 bytes: 4294967295 0
 2 bytes: 65535 0
 2 bytes: 32767 -7
@@ -95,4 +101,41 @@ squares 2005 sum 1001 infinite 1 nan 500
 	if diff := cmp.Diff(want, strings.ReplaceAll(string(out), "-nan", "nan")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// drawnAsHere takes out the lines of vectors, and compares what the harness makes of random bits with what is made
+// here: it may be off by some roundings.
+func drawnAsHere(t *testing.T, out []byte) (rest []byte) {
+	t.Helper()
+	vectors := 0
+	for line := range strings.Lines(string(out)) {
+		var dtype kernels.DType
+		var distribution kernels.Distribution
+		var w [4]uint32
+		if n, _ := fmt.Sscanf(line, "drawn %s %s %d %d %d %d", &dtype, &distribution, &w[0], &w[1], &w[2], &w[3]); n < 6 {
+			if !strings.HasPrefix(line, "drawn ") {
+				rest = append(rest, line...)
+				continue
+			}
+		}
+		vectors++
+		b := kernels.Buffer{DType: dtype, Data: kernels.Data{Distribution: kernels.Distribution(strings.TrimSuffix(string(distribution), ":")), A: -1, B: 3}}
+		_, values, _ := strings.Cut(line[len("drawn "+string(dtype)+" "+string(distribution)):], ": ")
+		got := strings.Fields(values)
+		want := vectorOf(b, w)
+		if len(got) != len(want) || len(want) == 0 {
+			t.Errorf("%q: %d elements, want %d", line, len(got), len(want))
+			continue
+		}
+		for i, text := range got {
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil || math.Abs(x-dtype.Round(want[i])) > 2e-6+dtype.Step()*math.Abs(x)*2 || distribution == "uniform:" && x != dtype.Round(want[i]) {
+				t.Errorf("%q, element %d: %v, want %v (%v)", line, i, x, want[i], err)
+			}
+		}
+	}
+	if vectors != 18 {
+		t.Errorf("%d vectors", vectors)
+	}
+	return rest
 }

@@ -468,6 +468,7 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 	if r.Latency {
 		q.Latencies = latencies
 	}
+	s.contents = cmp.Or(s.contents, r.Pool, crypto.Text())
 	if err := s.askEdges(ctx, &q, d, r); err != nil {
 		return a, false, err
 	}
@@ -477,7 +478,6 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 			contenders = append(contenders, s.all[i])
 		}
 		h.race(&q, d, s.seed, r.Batch, contenders)
-		s.contents = cmp.Or(s.contents, r.Pool, crypto.Text())
 		if s.purpose == evaluator.ForFinals {
 			if q.Shape.Made, err = h.finalMade(ctx, d, s.contents); err != nil {
 				return a, false, err

@@ -478,8 +478,10 @@ type TimeRequest struct {
 // An Edge is edge-case inputs for a launch like those that are timed. Scalars are those of the race.
 type Edge struct {
 	Name string `json:"name"`
-	// Inputs is a file with the contents of all inputs, as in [Shape].
-	Inputs string `json:"inputs"`
+	// Inputs is a file with the contents of all inputs, as in [Shape]; Content says which of those in Made the
+	// other launches of the pass have, 0 to MadeContents-1.
+	Inputs  string `json:"inputs"`
+	Content uint64 `json:"content,omitempty"`
 	// Beyond is how many tolerances an output may be from the baseline's before the reference decides.
 	Beyond float64 `json:"beyond"`
 	// Left is where the worker writes outputs that are further off, if there is no reference on the device.

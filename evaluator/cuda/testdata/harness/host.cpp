@@ -202,6 +202,19 @@ static void permutation(u64 n, int half, i64 count)
 	printf("permutation of %llu: %d of %lld once, inside %d, moved %d\n", n, once, count, inside, moved > count / 2);
 }
 
+// The elements of a vector, with the random bits that they are made of.
+static void drawn(const char *name, int type, int distribution, double a, double b)
+{
+	span s = {nullptr, 16, nullptr, 0, FILLED, (u64)type, (u64)distribution, a, b};
+	for (int key = 1; key <= 3; key++) {
+		const uint4 r = philox<7>(key, 5, 0, 2, type == F32 ? 0 : 16), v = vector_of(s, key, 0, 2, 9, 5);
+		printf("drawn %s: %u %u %u %u:", name, r.x, r.y, r.z, r.w);
+		for (int i = 0; i < 16 / size_of(type); i++)
+			printf(" %.17g", get(&v, type, i));
+		printf("\n");
+	}
+}
+
 // Elements in ascending order between 0 and "most": whether they are, whether another key gives others, and what the middle
 // of the first half and the squares of the steps are on average, where 1 and 2 are those of numbers that know nothing of each
 // other.
@@ -338,6 +351,11 @@ int main()
 	permutation(1000, 5, 999);
 	permutation(17, 3, 5);
 	permutation(1 << 16, 8, 1 << 16);
+	for (int normal : {0, 1}) {
+		drawn(normal ? "f16 normal" : "f16 uniform", F16, normal ? NORMAL : UNIFORM, -1, 3);
+		drawn(normal ? "bf16 normal" : "bf16 uniform", BF16, normal ? NORMAL : UNIFORM, -1, 3);
+		drawn(normal ? "f32 normal" : "f32 uniform", F32, normal ? NORMAL : UNIFORM, -1, 3);
+	}
 	offsets(2, 1000, 2);
 	offsets(9, 100000, 1000);
 	offsets(100, 8, 20);
