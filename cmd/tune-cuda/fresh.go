@@ -169,6 +169,9 @@ func (q *race) turnOf() uint64 {
 	return rand.New(rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "%s\nround %d", q.r.Pool, q.round)))).Uint64()
 }
 
+// contentOf says which of the contents that are made as a whole a pass with a turn gets, as in the harness.
+func contentOf(turn uint64) uint64 { return mix(turn) % wire.MadeContents }
+
 // restore puts back the contents from files, which a candidate may have found in memory and changed.
 func (q *race) restore() error {
 	for i, b := range q.buffers {

@@ -372,9 +372,6 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// contentOf says which of the contents that are made as a whole a pass with a turn gets, as in the harness.
-func contentOf(turn uint64) uint64 { return mix(turn) % wire.MadeContents }
-
 // bufferKey is the key of the numbers in one buffer.
 func bufferKey(seed uint64, index int) uint64 {
 	return mix(mix(seed+0x9e3779b97f4a7c15) ^ uint64(index+1)*0xd1b54a32d192ed03)

@@ -385,8 +385,11 @@ func TestFar(t *testing.T) {
 		o    wire.Output
 		want bool
 	}{
-		{wire.Output{Error: 0.8, Limit: 0.1}, false}, {wire.Output{Error: 0.81, Limit: 0.1}, true}, {wire.Output{Error: wire.Number(math.NaN()), Limit: 1}, true},
-		{wire.Output{Limit: 1, NotFinite: 1}, true}, {wire.Output{Limit: 1, Unwritten: 1}, true},
+		{wire.Output{Error: 0.8, Limit: 0.1}, false},
+		{wire.Output{Error: 0.81, Limit: 0.1}, true},
+		{wire.Output{Error: wire.Number(math.NaN()), Limit: 1}, true},
+		{wire.Output{Limit: 1, NotFinite: 1}, true},
+		{wire.Output{Limit: 1, Unwritten: 1}, true},
 	} {
 		if got := far([]wire.Output{{Limit: 1}, c.o}, 8); got != c.want {
 			t.Errorf("%+v: %v", c.o, got)
