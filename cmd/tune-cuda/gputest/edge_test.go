@@ -147,3 +147,19 @@ func TestEdgesMade(t *testing.T) {
 		t.Errorf("%+v", x.Edges)
 	}
 }
+
+// TestOffsets: elements in ascending order are made for each launch, and again alike where they are checked.
+func TestOffsets(t *testing.T) {
+	p := wire.OpenRequest{
+		Harness: cubin("harness"),
+		Buffers: []wire.Buffer{{Name: "s", DType: "i32", Role: "in", Distribution: wire.Made}, {Name: "o", DType: "f32", Role: "out", Tolerance: 1e-5}},
+	}
+	for _, n := range []int64{2, 17, odd} {
+		s := wire.Shape{Name: "s", Dims: []int64{n}, Elements: []int64{n, n}, Made: filepath.Join(t.TempDir(), "made"), Keyed: []wire.Keyed{{Distribution: "offsets", B: 1000}, {}}}
+		must(t, os.WriteFile(s.Made, make([]byte, wire.MadeContents*n*wire.ElementBytes("i32")), 0o600))
+		c := opened(t, p, nil)
+		if x := c.edged(t, "ones", "ascends", line(64), s, nil); x.InputChanged != "" || x.After[0].Error != 0 {
+			t.Errorf("%d elements: %+v", n, x)
+		}
+	}
+}

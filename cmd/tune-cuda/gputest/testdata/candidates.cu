@@ -128,6 +128,13 @@ extern "C" __global__ void together(int64_t n, const int *t, const int *u, const
 		;
 }
 
+// 1 where s is in ascending order from 0 to 1000, as the second says always.
+extern "C" __global__ void ascends(int64_t n, const int *s, float *o)
+{
+	EACH o[i] = (i == 0 ? s[0] == 0 : s[i] >= s[i - 1]) && (i < n - 1 || s[i] == 1000) ? 1 : 2;
+}
+extern "C" __global__ void ones(int64_t n, const int *s, float *o) { EACH o[i] = s[i] >= 0 ? 1 : 2; }
+
 // In place: what one launch leaves is what the next one begins with.
 extern "C" __global__ void accumulate(int64_t n, const int *x, int *o) { EACH o[i] += 3 * x[i]; }
 extern "C" __global__ void accumulate_most(int64_t n, const int *x, int *o)
