@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 
@@ -123,6 +124,9 @@ func (q *race) held(r *runner, number, k int, e *edge) (wire.Edged, error) {
 	}
 	// The spare set has the baseline's answer: the reference gets inputs of its own.
 	n, err := q.newInstance(e.shape, 0, true)
+	if noMemory(err) && q.evict(math.MaxInt64/2, q.unused()) {
+		n, err = q.newInstance(e.shape, 0, true)
+	}
 	if err != nil {
 		return a, err
 	}

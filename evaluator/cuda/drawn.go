@@ -11,24 +11,24 @@ import (
 // another generator by the numbers that it never gives, such as those between its steps. They are nil where any
 // generator gives the same numbers.
 func drawn(b kernels.Buffer, n int64, seed uint64) []float64 {
-	if vectorOf(b, [4]uint32{}) == nil {
+	if appendVector(nil, b, [4]uint32{}) == nil {
 		return nil
 	}
 	rng := rand.New(rand.NewPCG(seed, 4))
 	all := make([]float64, 0, n+8)
 	for int64(len(all)) < n {
 		x, y := rng.Uint64(), rng.Uint64()
-		all = append(all, vectorOf(b, [4]uint32{uint32(x), uint32(x >> 32), uint32(y), uint32(y >> 32)})...)
+		all = appendVector(all, b, [4]uint32{uint32(x), uint32(x >> 32), uint32(y), uint32(y >> 32)})
 	}
 	return all[:n]
 }
 
-// vectorOf gives what the harness makes of 128 random bits: random_halves and random_floats. Its logarithms, sines
-// and cosines are approximate, so the last bits may differ.
-func vectorOf(b kernels.Buffer, w [4]uint32) (x []float64) {
+// appendVector appends what the harness makes of 128 random bits: random_halves and random_floats. Its logarithms,
+// sines and cosines are approximate, so the last bits may differ.
+func appendVector(x []float64, b kernels.Buffer, w [4]uint32) []float64 {
 	normal := b.Data.Distribution == kernels.Normal
 	if !normal && b.Data.Distribution != kernels.Uniform {
-		return nil
+		return x
 	}
 	from, by := float32(b.Data.A), float32(b.Data.B)
 	put := func(value float32) { x = append(x, float64(float32(float64(by)*float64(value)+float64(from)))) }

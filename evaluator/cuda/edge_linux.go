@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/labs"
@@ -21,15 +23,15 @@ const (
 	// edgeSettled is how many times as long as a first timing of the baseline at a shape the reference may take
 	// to decide about edge-case inputs: it computes from three of them.
 	edgeSettled = 4
-	// edgeUpload is how long a worker may take to read edge-case inputs.
-	edgeUpload = 10 * time.Second
+	// edgeUpload is how long a worker may take to read a byte of edge-case inputs.
+	edgeUpload = 20 * time.Nanosecond
 )
 
 // An edge is edge-case inputs at a shape. The lab's furtherMu guards its fields.
 type edge struct {
 	labs.EdgeCase
 	file    string // of the inputs; "" while there is none
-	content uint64 // with which of the contents that Python makes
+	content int    // with which of the contents that are made as a whole
 	// silent says that there is no right answer to compare with.
 	silent bool
 }
@@ -58,35 +60,58 @@ func comparable(list []*edge, bytes int) []*edge {
 }
 
 // anyEdge draws edge-case inputs for a measurement at a shape, if there are any.
-func (h *lab) anyEdge(ctx context.Context, d *shapeData) ([]*edge, error) {
+func (h *lab) anyEdge(d *shapeData) ([]*edge, error) {
 	h.furtherMu.Lock()
 	defer h.furtherMu.Unlock()
-	due := labs.AnyEdge(comparable(h.edgesAt(d), h.problem.inputBytes(d)), rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
-	for _, e := range due {
-		if err := h.fillEdge(ctx, d, e, h.problem.madeSeeds()); err != nil {
-			return nil, err
-		}
+	if h.edgeless(d) != "" {
+		return nil, nil
 	}
-	return due, nil
+	due := labs.AnyEdge(comparable(h.edgesAt(d), h.problem.inputBytes(d)), rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	return due, h.fillEdges(d, due, d.wire.Made)
 }
 
-// fillEdge writes the inputs to a file. What Python makes is one of the contents that all timed launches have, by
-// their seeds: another one would tell. The caller holds furtherMu.
-func (h *lab) fillEdge(ctx context.Context, d *shapeData, e *edge, seeds [wire.MadeContents]uint64) error {
+// edgeless says why there are no edge-case inputs among timed launches at a shape where there could be some; "" otherwise.
+func (h *lab) edgeless(d *shapeData) string {
+	if n := h.problem.inputBytes(d); n > labs.EdgeBudget && len(h.edgesAt(d)) > 0 {
+		return fmt.Sprintf("no launch like the timed ones has edge-case inputs: as numbers on the host they take %d MB, and at most %d are made", n>>20, labs.EdgeBudget>>20)
+	}
+	return ""
+}
+
+// fillEdges writes the inputs of those that have none to files: a few at a time, since large ones take a second and
+// memory. The caller holds furtherMu.
+func (h *lab) fillEdges(d *shapeData, list []*edge, made string) error {
+	var g errgroup.Group
+	g.SetLimit(4)
+	for _, e := range list {
+		g.Go(func() error { return h.fillEdge(d, e, made) })
+	}
+	return g.Wait()
+}
+
+// fillEdge is fillEdges for one. What has a few contents in timed launches is one of these, and all else like what no
+// launch has had: others would tell.
+func (h *lab) fillEdge(d *shapeData, e *edge, made string) error {
 	if e.file != "" {
 		return nil
 	}
-	e.content = e.Seed % wire.MadeContents
-	made, err := h.structured(ctx, d, seeds[e.content])
+	e.content = int(e.Seed % wire.MadeContents)
+	inputs, err := h.problem.readMade(d, made, e.content)
 	if err != nil {
 		return err
 	}
 	for i, b := range h.problem.spec.Buffers {
-		if made[i] == nil && b.Role != kernels.Out {
-			made[i] = drawn(b, d.Elements[i], e.Seed+uint64(i))
+		switch {
+		case b.Role == kernels.Out:
+		case b.Data.Keyed():
+			if inputs[i], err = h.problem.spec.Made(b, d.shape, e.Seed+uint64(i)); err != nil {
+				return err
+			}
+		case inputs[i] == nil:
+			inputs[i] = drawn(b, d.Elements[i], e.Seed+uint64(i))
 		}
 	}
-	_, e.file, err = h.writeInputs(d, e.Further, e.Seed, made)
+	_, e.file, err = h.writeInputs(d, e.Further, e.Seed, inputs)
 	return err
 }
 
@@ -103,17 +128,28 @@ func (q *problem) inputBytes(d *shapeData) (sum int) {
 // askEdges asks for those of the edge-case inputs that are due with a request: with the last one all, with others
 // half of the time one. In finals those of the session's set of processes are due, each once, with inputs that
 // no other session has.
-func (s *session) askEdges(ctx context.Context, q *wire.TimeRequest, d *shapeData, r evaluator.SampleRequest) error {
+func (s *session) askEdges(q *wire.TimeRequest, d *shapeData, r evaluator.SampleRequest) error {
 	h := s.h
 	h.furtherMu.Lock()
 	defer h.furtherMu.Unlock()
-	if _, ok := s.due[d]; !ok && s.purpose == evaluator.ForFinals {
+	_, begun := s.due[d]
+	fresh := !begun && s.purpose == evaluator.ForFinals
+	if fresh {
 		s.due[d] = []*edge{}
+	}
+	why := h.edgeless(d)
+	if why != "" && d.tuned {
+		s.note(evaluator.Evidence{Check: "edge cases " + d.shape.Name, Outcome: evaluator.NotRun, Detail: why})
+	}
+	if fresh && why == "" {
 		for _, e := range labs.EdgesOf(h.edgesAt(d), r.Set, h.problem.inputBytes(d)) {
 			if !e.silent {
 				s.due[d] = append(s.due[d], &edge{EdgeCase: labs.EdgeCase{Further: e.Further, Seed: rand.Uint64()}})
 			}
 		}
+	}
+	if err := h.fillEdges(d, s.due[d], s.made[d]); err != nil {
+		return err
 	}
 	s.asked = nil
 	switch due := s.due[d]; {
@@ -123,15 +159,8 @@ func (s *session) askEdges(ctx context.Context, q *wire.TimeRequest, d *shapeDat
 		s.asked = due[:1]
 	}
 	for _, e := range s.asked {
-		seeds := h.problem.madeSeeds()
-		if s.purpose == evaluator.ForFinals {
-			seeds = d.finalSeeds(s.contents)
-		}
-		if err := h.fillEdge(ctx, d, e, seeds); err != nil {
-			return err
-		}
 		q.Edges = append(q.Edges, wire.Edge{
-			Name: e.Name, Inputs: e.file, Content: e.content, Beyond: labs.Gross, Left: filepath.Join(h.Scratch, fmt.Sprintf("left-%d", h.serial.Add(1))),
+			Name: e.Name, Inputs: e.file, Content: uint64(e.content), Beyond: labs.Gross, Left: filepath.Join(h.Scratch, fmt.Sprintf("left-%d", h.serial.Add(1))),
 		})
 	}
 	return nil
@@ -171,7 +200,7 @@ func (s *session) addEdge(ctx context.Context, d *shapeData, e *edge, seen wire.
 	if after.Wrong != "" {
 		return nil
 	}
-	if s.far(seen.Outputs) == "" {
+	if seen.Silent == "" && s.far(seen.Outputs) == "" {
 		after.Edges = append(after.Edges, e.Name)
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 )
 
@@ -102,6 +103,32 @@ func TestComparable(t *testing.T) {
 	}
 	if got := comparable(list[2:3], 1); len(got) != 0 {
 		t.Errorf("one that shows nothing is drawn: %v", got)
+	}
+}
+
+// TestEdgeless: what takes too much is not made, and the evidence says so.
+func TestEdgeless(t *testing.T) {
+	q, err := newProblem(fakePlan(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &lab{problem: q, edges: map[*shapeData][]*edge{}}
+	d := *q.Tune[0]
+	d.wire.Elements = []int64{labs.EdgeBudget/4 + 1, 1}
+	s := &session{h: h, purpose: evaluator.ForFinals, due: map[*shapeData][]*edge{}, made: map[*shapeData]string{}}
+	var r wire.TimeRequest
+	if list, err := h.anyEdge(&d); len(list) > 0 || err != nil {
+		t.Error(list, err)
+	}
+	if err := s.askEdges(&r, &d, evaluator.SampleRequest{Last: true}); err != nil || len(r.Edges) > 0 || len(s.said) != 1 {
+		t.Fatal(r.Edges, s.said, err)
+	}
+	if e := s.said[0]; e.Check != "edge cases tuned" || e.Outcome != evaluator.NotRun || !strings.Contains(e.Detail, "they take 256 MB, and at most 256 are made") {
+		t.Errorf("%+v", e)
+	}
+	d.wire.Elements[0]--
+	if why := h.edgeless(&d); why != "" {
+		t.Error(why)
 	}
 }
 

@@ -84,26 +84,13 @@ func (h *lab) placeMade(ctx context.Context, d *shapeData) error {
 	if d.wire.Made != "" {
 		return nil
 	}
+	var seeds [wire.MadeContents]uint64
+	for k := range seeds {
+		seeds[h.problem.seedOf(k)%wire.MadeContents] = h.problem.seedOf(k)
+	}
 	var err error
-	d.wire.Made, err = h.writeMade(ctx, d, h.problem.madeSeeds())
+	d.wire.Made, err = h.writeMade(ctx, d, seeds)
 	return err
-}
-
-// madeSeeds are those of the contents in [wire.Shape].Made, but in finals.
-func (q *problem) madeSeeds() (seeds [wire.MadeContents]uint64) {
-	for k := range seeds {
-		seeds[q.seedOf(k)%wire.MadeContents] = q.seedOf(k)
-	}
-	return seeds
-}
-
-// finalSeeds are those in finals, which follow from a secret.
-func (d *shapeData) finalSeeds(secret string) (seeds [wire.MadeContents]uint64) {
-	for k := range seeds {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", secret, d.shape.Name, k))
-		seeds[k] = binary.LittleEndian.Uint64(sum[:]) >> 1
-	}
-	return seeds
 }
 
 // writeMade writes such contents, one for each seed, and gives the file.
@@ -122,13 +109,38 @@ func (h *lab) writeMade(ctx context.Context, d *shapeData, seeds [wire.MadeConte
 	return file, os.WriteFile(file, contents, 0o600)
 }
 
+// readMade reads one of the contents that writeMade wrote, by buffer; nil for others.
+func (q *problem) readMade(d *shapeData, file string, content int) ([][]float64, error) {
+	all := make([][]float64, len(q.spec.Buffers))
+	if file == "" {
+		return all, nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	raw = raw[content*len(raw)/wire.MadeContents:]
+	for i, b := range q.open.Buffers {
+		if q.spec.Buffers[i].Data.Made() {
+			n := wire.ElementBytes(b.DType) * d.wire.Elements[i]
+			all[i], raw = wire.Elements(raw[:n], b.DType), raw[n:]
+		}
+	}
+	return all, nil
+}
+
 // finalMade gives contents that no candidate has seen, which follow from a secret, for the finals at a
 // shape where some contents are made as a whole outside of the device; else the file that there is.
 func (h *lab) finalMade(ctx context.Context, d *shapeData, secret string) (string, error) {
 	if h.problem.stored() == "" {
 		return d.wire.Made, nil
 	}
-	return h.writeMade(ctx, d, d.finalSeeds(secret))
+	var seeds [wire.MadeContents]uint64
+	for k := range seeds {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", secret, d.shape.Name, k))
+		seeds[k] = binary.LittleEndian.Uint64(sum[:]) >> 1
+	}
+	return h.writeMade(ctx, d, seeds)
 }
 
 // A furtherKey names edge-case inputs at one shape.

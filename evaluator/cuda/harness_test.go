@@ -122,7 +122,7 @@ func drawnAsHere(t *testing.T, out []byte) (rest []byte) {
 		b := kernels.Buffer{DType: dtype, Data: kernels.Data{Distribution: kernels.Distribution(strings.TrimSuffix(string(distribution), ":")), A: -1, B: 3}}
 		_, values, _ := strings.Cut(line[len("drawn "+string(dtype)+" "+string(distribution)):], ": ")
 		got := strings.Fields(values)
-		want := vectorOf(b, w)
+		want := appendVector(nil, b, w)
 		if len(got) != len(want) || len(want) == 0 {
 			t.Errorf("%q: %d elements, want %d", line, len(got), len(want))
 			continue

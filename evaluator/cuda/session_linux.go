@@ -55,10 +55,11 @@ type session struct {
 	contents string
 	races    map[*shapeData]int
 	// due are the edge-case inputs that have to come among timed launches, by shape, and asked those of the last
-	// request.
+	// request. Made has the file of contents that are made as a whole.
 	due   map[*shapeData][]*edge
 	asked []*edge
-	// said is what a vendor's routine that is the baseline runs, by shape.
+	made  map[*shapeData]string
+	// said is what a vendor's routine that is the baseline runs, and why there are no edge cases, by shape.
 	said []evaluator.Evidence
 	// releases give back what was taken, the last first.
 	releases []func()
@@ -85,7 +86,7 @@ func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evalua
 	if len(artifacts) == 0 || len(artifacts) > 1 && p != evaluator.ForFinals {
 		return nil, fmt.Errorf("a session for %d artifacts", len(artifacts))
 	}
-	s := &session{h: h, purpose: p, seed: h.problem.seedOf(variants), races: map[*shapeData]int{}, due: map[*shapeData][]*edge{}}
+	s := &session{h: h, purpose: p, seed: h.problem.seedOf(variants), races: map[*shapeData]int{}, due: map[*shapeData][]*edge{}, made: map[*shapeData]string{}}
 	for _, a := range artifacts {
 		c, err := labs.Handle[*candidate](a)
 		if err != nil {
@@ -105,7 +106,7 @@ func (h *lab) Open(ctx context.Context, p evaluator.Purpose, artifacts ...evalua
 	}
 	if p == evaluator.ForTiming { // before it has the GPU: making them takes long
 		for _, d := range h.problem.Tune {
-			if s.due[d], err = h.anyEdge(ctx, d); err != nil {
+			if s.due[d], err = h.anyEdge(d); err != nil {
 				return nil, err
 			}
 		}
@@ -468,16 +469,13 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 	if r.Latency {
 		q.Latencies = latencies
 	}
-	s.contents = cmp.Or(s.contents, r.Pool, crypto.Text())
-	if err := s.askEdges(ctx, &q, d, r); err != nil {
-		return a, false, err
-	}
 	if !q.Continue {
 		contenders := []*candidate{h.baselineOf(d)}
 		for _, i := range here {
 			contenders = append(contenders, s.all[i])
 		}
 		h.race(&q, d, s.seed, r.Batch, contenders)
+		s.contents = cmp.Or(s.contents, r.Pool, crypto.Text())
 		if s.purpose == evaluator.ForFinals {
 			if q.Shape.Made, err = h.finalMade(ctx, d, s.contents); err != nil {
 				return a, false, err
@@ -485,11 +483,16 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 		}
 		q.Pool = fmt.Sprintf("%s %s %d", s.contents, d.shape.Name, s.races[d])
 		s.races[d]++
+		s.made[d] = q.Shape.Made
+	}
+	if err := s.askEdges(&q, d, r); err != nil {
+		return a, false, err
 	}
 	s.shape, s.batch = nil, r.Batch
 	rounds, begun := time.Duration(r.Rounds+1), time.Now()
 	limit := h.limit(r.Limit) + patience*rounds*time.Duration(len(here)+1)*max(r.Batch, s.w.batches[d]) + settled*rounds*time.Duration(len(here)+1)*s.w.settles[d]
-	limit += time.Duration(len(here)*len(q.Edges)) * (patience*max(r.Batch, s.w.batches[d]) + edgeSettled*s.w.settles[d] + edgeUpload)
+	limit += time.Duration(len(q.Edges)) * (time.Second + edgeUpload*time.Duration(h.problem.inputBytes(d)))
+	limit += time.Duration(len(q.Edges)*len(here)) * (patience*max(r.Batch, s.w.batches[d]) + edgeSettled*s.w.settles[d])
 	if r.Longer {
 		limit += time.Duration(len(here)) * (patience*wire.LastingTime + settled*s.w.settles[d])
 	}
@@ -536,17 +539,15 @@ func (s *session) ask(ctx context.Context, d *shapeData, here []int, r evaluator
 		return a, false, fmt.Errorf("the baseline at shape %s, after timing: %s", d.shape.Name, why)
 	}
 	if base := a.Contenders[0]; base.Said != "" && !q.Continue {
-		s.note("baseline "+d.shape.Name, base.Said)
+		s.note(evaluator.Evidence{Check: "baseline " + d.shape.Name, Outcome: evaluator.Passed, Detail: base.Said})
 	}
 	s.shape = d
 	return a, false, nil
 }
 
-// note keeps what is said of the baseline at a shape: once, as it was when a race
-// was begun last.
-func (s *session) note(check, said string) {
-	e := evaluator.Evidence{Check: check, Outcome: evaluator.Passed, Detail: said}
-	if i := slices.IndexFunc(s.said, func(x evaluator.Evidence) bool { return x.Check == check }); i >= 0 {
+// note keeps what is said of a shape: once, as it was when a race was begun last.
+func (s *session) note(e evaluator.Evidence) {
+	if i := slices.IndexFunc(s.said, func(x evaluator.Evidence) bool { return x.Check == e.Check }); i >= 0 {
 		s.said[i] = e
 		return
 	}
