@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/internal/expr"
+	"github.com/evotune/evotune/internal/naming"
 )
 
 var (
@@ -26,6 +28,26 @@ var keywords = strings.Fields(`auto break case char const continue default do do
 	volatile while _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert
 	_Thread_local asm typeof class namespace new private protected public template this virtual operator friend
 	delete catch throw try using bool true false main`)
+
+// CheckName says why a kernel cannot have a name; nil if it can.
+func CheckName(name string) error {
+	if !kernelName.MatchString(name) {
+		return fmt.Errorf("%q cannot name a kernel: use a-z, 0-9, - and _, beginning with a letter or digit", name)
+	}
+	return nil
+}
+
+// Nameable says whether a definition can have a name, for a dimension or for something else.
+func Nameable(name string, dim bool) bool {
+	if slices.Contains(keywords, name) || strings.HasPrefix(name, "evotune_") || !identifier.MatchString(name) {
+		return false
+	}
+	if !dim {
+		return true
+	}
+	_, err := expr.Compile(name, map[string]any{name: 1})
+	return err == nil && !slices.Contains(limitNames(), name)
+}
 
 // name checks a name that C code will see.
 func (l *loader) name(n *node, what string) {
@@ -472,7 +494,7 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 	d := Data{Distribution: Distribution(m[1])}
 	known := []Distribution{Uniform, Normal, Integers, Constant, Python, Permutation, Between, Offsets}
 	if !slices.Contains(known, d.Distribution) {
-		l.d.fail(n.within(strings.Index(text, m[1])), "unknown distribution %q: %s", m[1], suggest(m[1], plain(known)))
+		l.d.fail(n.within(strings.Index(text, m[1])), "unknown distribution %q: %s", m[1], naming.Suggest(m[1], plain(known)))
 	}
 	if d.Distribution == Python {
 		d.Function = m[2]
@@ -675,7 +697,7 @@ func (l *loader) swap(one, other *node) {
 	}
 	for _, n := range []*node{one, other} {
 		if !slices.Contains(ins, n.str) {
-			l.d.fail(n.at, "no input is called %q: %s", n.str, suggest(n.str, ins))
+			l.d.fail(n.at, "no input is called %q: %s", n.str, naming.Suggest(n.str, ins))
 		}
 	}
 	a, _ := p.Buffer(one.str)

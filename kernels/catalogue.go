@@ -78,7 +78,7 @@ func Open(dirs ...string) (*Catalogue, error) {
 
 // addFolder adds the kernel or the kernels of a folder.
 func (c *Catalogue) addFolder(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, definitionFile)); err == nil || errors.Is(err, fs.ErrPermission) {
+	if _, err := os.Stat(filepath.Join(dir, DefinitionFile)); err == nil || errors.Is(err, fs.ErrPermission) {
 		folder := dir
 		if abs, err := filepath.Abs(dir); err == nil {
 			folder = abs
@@ -97,7 +97,7 @@ func (c *Catalogue) addFolder(dir string) error {
 		if info, err := os.Stat(sub); err != nil || !info.IsDir() {
 			continue
 		}
-		if _, err := os.Stat(filepath.Join(sub, definitionFile)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(sub, DefinitionFile)); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		name, d, err := loadDir(sub)
@@ -105,7 +105,7 @@ func (c *Catalogue) addFolder(dir string) error {
 		found = true
 	}
 	if !found {
-		return &Error{File: dir, Msg: "neither this folder nor one in it has a " + definitionFile + ": name a kernel's folder, or one that holds kernels", Err: ErrDefinition}
+		return &Error{File: dir, Msg: "neither this folder nor one in it has a " + DefinitionFile + ": name a kernel's folder, or one that holds kernels", Err: ErrDefinition}
 	}
 	return nil
 }

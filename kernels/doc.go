@@ -17,8 +17,7 @@
 // definition and the genome.
 //
 // [Open] collects the built-in kernels and those of the given folders; [Load] and
-// [LoadDir] read one folder; [Lint] looks for valid but suspicious parts; [Scaffold]
-// writes a folder to start from. docs/kernel-format.md is the manual of the format,
+// [LoadDir] read one folder; [Lint] looks for valid but suspicious parts. docs/kernel-format.md is the manual of the format,
 // docs/kernels.md the guide.
 //
 // # How a folder is read

@@ -530,7 +530,7 @@ func keyOf(f reflect.StructField) string {
 func (d *document) only(n *node, what string, names ...string) {
 	for _, name := range n.names {
 		if !slices.Contains(names, name) {
-			d.fail(n.children[name].key, "%s has no key %q: %s", what, name, suggest(name, names))
+			d.fail(n.children[name].key, "%s has no key %q: %s", what, name, naming.Suggest(name, names))
 		}
 	}
 }

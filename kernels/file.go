@@ -19,6 +19,7 @@ import (
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/expr"
+	"github.com/evotune/evotune/internal/sources"
 )
 
 // FileGene is the only parameter of an implementation that is one file: its name.
@@ -77,7 +78,7 @@ func (d *Definition) FromFile(backend string, f File, beside *Implementation) (i
 	if len(def.Implementations) == 0 {
 		return nil, fmt.Errorf("the kernel %s has no implementation for the %s backend, and so no baseline there", d.Name, backend)
 	}
-	text, files, _, err := readKernel(f.Path, nil)
+	text, files, _, err := readSources(f.Path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func (d *Definition) FromFile(backend string, f File, beside *Implementation) (i
 	file.Template, file.files, file.Include = name, files, slices.Sorted(maps.Keys(files))
 	file.Parameters = []genome.Gene{{Name: FileGene, Values: []genome.Value{genome.Str(name)}}}
 	file.main = &unit{file: f.Path, text: text}
-	if quotable(name) { // compilers and sanitizers then name the file
+	if sources.Quotable(name) { // compilers and sanitizers then name the file
 		file.main.text = "#line 1 \"" + name + "\"\n" + text
 	}
 	first := []*Implementation{file}
@@ -108,10 +109,6 @@ func (d *Definition) FromFile(backend string, f File, beside *Implementation) (i
 	}
 	def.Implementations = append(first, def.Implementations...)
 	return file, nil
-}
-
-func quotable(name string) bool {
-	return !strings.ContainsAny(name, `"\`) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // maxDirectives bounds the directives of a file in bytes: the parser of TOML needs a
@@ -284,9 +281,18 @@ func (im *Implementation) hold(others []*Implementation) {
 	im.Binary.MaxSpill = loosest(func(b *Binary) *int64 { return b.MaxSpill })
 }
 
-// readKernel reads a file and those that it includes, from its folder or else from a
-// folder of shared files; lent names the shared ones.
-func readKernel(file string, shared fs.FS) (text string, files map[string]string, lent map[string]bool, err error) {
+// ReadSource reads a source and the files that it includes, from its folder or else, for a kernel in the folder dir, from the
+// folder include beside that; lent names the latter. Without dir there are none. The error is an *Error.
+func ReadSource(file, dir string) (text string, files map[string]string, lent map[string]bool, err error) {
+	if dir == "" {
+		return readSources(file, nil)
+	}
+	shared, done := besides(dir)
+	defer done()
+	return readSources(file, shared)
+}
+
+func readSources(file string, shared fs.FS) (text string, files map[string]string, lent map[string]bool, err error) {
 	advice := "name a file in C or CUDA that you can read"
 	read := func(fsys fs.FS, name string) (string, error) { return readSource(fsys, name, maxSource) }
 	dir, name := filepath.Split(file)
@@ -305,7 +311,7 @@ func readKernel(file string, shared fs.FS) (text string, files map[string]string
 	size := len(text)
 	var include func(from, text string) error
 	include = func(from, text string) error {
-		for _, m := range localInclude.FindAllStringSubmatch(ours(text), -1) {
+		for _, m := range sources.LocalInclude.FindAllStringSubmatch(sources.Ours(text), -1) {
 			// The search order of compilers: beside the including file, then beside the
 			// kernel. A missing file may be in a branch that is not compiled: the compiler
 			// reports it.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evotune/evotune/internal/draft"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -274,7 +275,7 @@ func TestConversions(t *testing.T) {
 // Every candidate of the scaffold's kernel compiles without a warning.
 func TestScaffoldCompiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fresh")
-	if err := kernels.Scaffold(dir, "fresh", "cpu"); err != nil {
+	if err := draft.New(dir, "fresh", "cpu"); err != nil {
 		t.Fatal(err)
 	}
 	d, err := kernels.LoadDir(dir)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/evotune/evotune/internal/draft"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -143,7 +144,7 @@ func TestFromSharedInclude(t *testing.T) {
 		"k/kernels/include/more.h": {Data: []byte("/* more */\n")},
 	})
 	made := filepath.Join(dir, "kernels", "made")
-	if _, err := kernels.ScaffoldFrom(made, "made", filepath.Join(dir, "src", "k.c"), ""); err != nil {
+	if _, err := draft.From(made, "made", filepath.Join(dir, "src", "k.c"), "", nil); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(made, "kernel.toml"))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/evotune/evotune/internal/naming"
 )
 
 // A Limit is a property of the device that constraints and launch geometry may name.
@@ -59,7 +61,7 @@ func withDefaults(known map[string]any) (map[string]any, error) {
 	m := defaultLimits()
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if _, ok := m[name]; !ok {
-			return nil, fmt.Errorf("unknown device limit %q: %s", name, suggest(name, limitNames()))
+			return nil, fmt.Errorf("unknown device limit %q: %s", name, naming.Suggest(name, limitNames()))
 		}
 		m[name] = known[name]
 	}

@@ -16,6 +16,7 @@ import (
 	"text/template/parse"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/sources"
 )
 
 // A Finding is something suspicious in a definition that loads.
@@ -382,7 +383,7 @@ func (l *linter) sample(im *Implementation, g genome.Genome, seen map[string]boo
 	for _, name := range im.Include {
 		all += "\n" + r.Files[name]
 	}
-	for _, m := range quoted.FindAllStringSubmatch(ours(all), -1) {
+	for _, m := range quoted.FindAllStringSubmatch(sources.Ours(all), -1) {
 		name := filepath.ToSlash(filepath.Clean(m[1]))
 		if _, ok := r.Files[name]; !ok && name != HeaderFile && once("include "+name) {
 			l.at(im.in.Template.at, "the candidate %s includes %q, which include does not list: add it", g, m[1])

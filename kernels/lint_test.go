@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evotune/evotune/internal/draft"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
@@ -42,7 +43,7 @@ func lintDelivered(t *testing.T, genomes int) {
 	var defs []*kernels.Definition
 	for _, backend := range kernels.Backends() {
 		dir := filepath.Join(t.TempDir(), "fresh")
-		if err := kernels.Scaffold(dir, "fresh", backend); err != nil {
+		if err := draft.New(dir, "fresh", backend); err != nil {
 			t.Fatal(err)
 		}
 		fresh, err := kernels.LoadDir(dir)

@@ -21,8 +21,8 @@ import (
 // Format is the version of kernel.toml that this package reads.
 const Format = 1
 
-// definitionFile is the file that marks a folder as a kernel.
-const definitionFile = "kernel.toml"
+// DefinitionFile is the file that marks a folder as a kernel.
+const DefinitionFile = "kernel.toml"
 
 // includeFolder is the folder beside kernels' folders with files that several of
 // them include.
@@ -135,12 +135,12 @@ func load(fsys fs.FS, dir string, shared fs.FS, display string) (name string, de
 
 // parse reads kernel.toml.
 func (l *loader) parse() error {
-	file := l.path(definitionFile)
-	text, err := readFile(l.fsys, path.Join(l.dir, definitionFile), maxDefinition)
+	file := l.path(DefinitionFile)
+	text, err := readFile(l.fsys, path.Join(l.dir, DefinitionFile), maxDefinition)
 	if err != nil {
-		return unreadable(file, err, "a kernel is a folder with a "+definitionFile+", readable by you")
+		return unreadable(file, err, "a kernel is a folder with a "+DefinitionFile+", readable by you")
 	}
-	l.texts, l.lent = map[string]string{definitionFile: text}, map[string]bool{}
+	l.texts, l.lent = map[string]string{DefinitionFile: text}, map[string]bool{}
 	l.d, err = parseDocument(file, []byte(text))
 	return err
 }

@@ -369,6 +369,18 @@ func (c Control) String() string {
 	return string(c.Kind)
 }
 
+// An Oracle says what candidates are compared with.
+type Oracle string
+
+// The oracles.
+const (
+	// Independent: a reference that shares no code with the candidates.
+	Independent Oracle = "reference"
+	// OwnBaseline: the reference is the kernel itself with its baseline's values. It
+	// shows that all candidates agree, not that they are right.
+	OwnBaseline Oracle = "baseline"
+)
+
 // A Problem is what implementations compute.
 type Problem struct {
 	// Dims are the names of the dimensions, in the order in which kernels get
@@ -655,6 +667,16 @@ func (p *Problem) allElements(s Shape) (sum int64, err error) {
 		sum += n
 	}
 	return sum, nil
+}
+
+// SanitizerLoad says how slow the slowest sanitizer is at a shape: 1 is about a second.
+func (p *Problem) SanitizerLoad(s Shape) (float64, error) {
+	elements, err := p.allElements(s)
+	if err != nil {
+		return 0, err
+	}
+	operations, err := p.Operations(s)
+	return max(float64(elements)/smallElements, operations/smallOperations), err
 }
 
 // Made makes the contents of a buffer whose data are a permutation, lie between ends, or are offsets, at a shape.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/naming"
+	"github.com/evotune/evotune/internal/sources"
 )
 
 // maxSource bounds a rendered template in bytes.
@@ -163,7 +165,7 @@ func (im *Implementation) missing(key string) string {
 			return fmt.Sprintf(`the template uses .%s, which exists only when %s: put it inside {{if has $ "%s"}} ... {{end}}`, key, g.When, key)
 		}
 	}
-	return fmt.Sprintf("the template uses .%s, which is no parameter of implementation %s: %s", key, im.Name, suggest(key, names))
+	return fmt.Sprintf("the template uses .%s, which is no parameter of implementation %s: %s", key, im.Name, naming.Suggest(key, names))
 }
 
 // Render fills the template and the flags with a genome. The error is an
@@ -295,8 +297,6 @@ var pragmaOnce = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*pragma[ \t]+once[ \t]*$`)
 
 var ownDirective = regexp.MustCompile(`(?m)^[ \t]*//[ \t]*evotune[ \t]*:.*\n?`)
 
-var localInclude = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]+)".*$`)
-
 // SelfContained returns the source of a candidate as one file: the generated header
 // first, then the source, with the files beside it inserted where they are
 // included (each once).
@@ -307,8 +307,8 @@ func (r Rendered) SelfContained() string {
 	seen := map[string]bool{}
 	var inline func(text string) string
 	inline = func(text string) string {
-		return localInclude.ReplaceAllStringFunc(text, func(line string) string {
-			name := localInclude.FindStringSubmatch(line)[1]
+		return sources.LocalInclude.ReplaceAllStringFunc(text, func(line string) string {
+			name := sources.LocalInclude.FindStringSubmatch(line)[1]
 			if name == HeaderFile {
 				return "/* " + name + " is above */"
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/draft"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -317,7 +318,7 @@ func TestGolden(t *testing.T) {
 		defs = append(defs, d)
 	}
 	dir := filepath.Join(t.TempDir(), "scaffold")
-	if err := kernels.Scaffold(dir, "scaffold", "cpu"); err != nil {
+	if err := draft.New(dir, "scaffold", "cpu"); err != nil {
 		t.Fatal(err)
 	}
 	d, err := kernels.LoadDir(dir)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/backend"
+	"github.com/evotune/evotune/internal/naming"
 )
 
 // What cuTensorMapEncodeTiled requires of a tensor map (cuda.h of CUDA 12.4).
@@ -75,7 +76,7 @@ func (l *loader) tensorMap(t *tensorMapTable, p *Problem, names map[string]any) 
 		for i, b := range p.Buffers {
 			all[i] = b.Name
 		}
-		l.d.fail(t.Buffer.at, "tensor map %s: no buffer is called %q: %s", m.Name, m.Buffer, suggest(m.Buffer, all))
+		l.d.fail(t.Buffer.at, "tensor map %s: no buffer is called %q: %s", m.Name, m.Buffer, naming.Suggest(m.Buffer, all))
 	}
 	axes := len(t.Dims)
 	if axes < 1 || axes > maxMapAxes {

@@ -13,6 +13,8 @@ import (
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/expr"
+	"github.com/evotune/evotune/internal/naming"
+	"github.com/evotune/evotune/internal/sources"
 )
 
 // Triton is the language of implementations whose template is a Python file with a
@@ -70,95 +72,7 @@ type tritonArg struct {
 	gene string
 }
 
-// A pythonParam is a parameter of a function in Python.
-type pythonParam struct {
-	name       string
-	annotation string
-	initial    bool // has a default
-	line       int
-}
-
-var (
-	pythonName   = regexp.MustCompile(`^[A-Za-z_]\w*$`)
-	tritonMarker = regexp.MustCompile(`^@(?:triton\.)?jit\b`)
-	multipleOf   = regexp.MustCompile(`^\s*\(?\s*([A-Za-z_]\w*)\s*%\s*(\d+)\s*\)?\s*==\s*0\s*$`)
-)
-
-// pythonFunction finds a function at a file's top level: the line of its def and its
-// parameters. The line is 0 if there is none.
-func pythonFunction(text, name string) (line int, params []pythonParam, err error) {
-	at := regexp.MustCompile(`(?m)^def[ \t]+` + regexp.QuoteMeta(name) + `[ \t]*\(`).FindStringIndex(text)
-	if at == nil {
-		return 0, nil, nil
-	}
-	line = 1 + strings.Count(text[:at[0]], "\n")
-	var part strings.Builder // without comments
-	start, depth := 0, 0     // start is the line of the part's first letter
-	now := 1 + strings.Count(text[:at[1]], "\n")
-	end := func() error {
-		words := strings.TrimSpace(part.String())
-		part.Reset()
-		if words == "" {
-			return nil
-		}
-		left, right, initial := strings.Cut(words, "=")
-		_ = right
-		own, annotation, _ := strings.Cut(left, ":")
-		p := pythonParam{strings.TrimSpace(own), strings.TrimSpace(annotation), initial, start}
-		if !pythonName.MatchString(p.name) {
-			return fmt.Errorf("%s has the parameter %q: it can have plain ones only", name, words)
-		}
-		params = append(params, p)
-		return nil
-	}
-	for i := at[1]; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case c == '\n':
-			now++
-		case c == '#':
-			for i+1 < len(text) && text[i+1] != '\n' {
-				i++
-			}
-			continue
-		case c == '"' || c == '\'':
-			n := strings.IndexByte(text[i+1:], c)
-			if n < 0 {
-				return line, nil, fmt.Errorf("%s has a text without an end among its parameters", name)
-			}
-			part.WriteString(text[i : i+n+2])
-			i += n + 1
-			continue
-		case c == ')' && depth == 0:
-			return line, params, end()
-		case c == ',' && depth == 0:
-			if err := end(); err != nil {
-				return line, nil, err
-			}
-			continue
-		case strings.IndexByte("([{", c) >= 0:
-			depth++
-		case strings.IndexByte(")]}", c) >= 0:
-			depth--
-		}
-		if strings.TrimSpace(part.String()) == "" {
-			start = now
-		}
-		part.WriteByte(c)
-	}
-	return line, nil, fmt.Errorf("the parameters of %s have no end", name)
-}
-
-// marked says whether the line before a function marks it as a Triton function.
-func marked(text string, line int) bool {
-	lines := strings.Split(text, "\n")[:line-1]
-	for _, l := range slices.Backward(lines) {
-		if l = strings.TrimSpace(l); l != "" && l[0] != '#' {
-			return tritonMarker.MatchString(l)
-		}
-	}
-	return false
-}
+var multipleOf = regexp.MustCompile(`^\s*\(?\s*([A-Za-z_]\w*)\s*%\s*(\d+)\s*\)?\s*==\s*0\s*$`)
 
 // foreign refuses keys of an implementation that Triton does not use.
 func (l *loader) foreign(t *implementationTable) {
@@ -189,13 +103,13 @@ func (l *loader) triton(t *implementationTable, im *Implementation, names map[st
 	bad := func(line int, format string, args ...any) {
 		panic(&Error{File: file, Line: line, Msg: fmt.Sprintf(format, args...), Err: ErrDefinition})
 	}
-	line, params, err := pythonFunction(im.main.text, im.Entry)
+	line, params, err := sources.PythonFunction(im.main.text, im.Entry)
 	switch {
 	case line == 0:
 		l.d.fail(t.Entry.at, "%s does not define %s with def at its top level: correct the entry", im.Template, im.Entry)
 	case err != nil:
 		bad(line, "%v", err)
-	case !marked(im.main.text, line):
+	case !sources.Triton(im.main.text, line):
 		bad(line, "%s has no @triton.jit on the line above: add it", im.Entry)
 	}
 	im.triton = &tritonSource{line: line}
@@ -209,38 +123,38 @@ func (l *loader) triton(t *implementationTable, im *Implementation, names map[st
 	if t.Args != nil {
 		given = t.Args.children
 		for _, name := range t.Args.names {
-			if !slices.ContainsFunc(params, func(p pythonParam) bool { return p.name == name }) {
-				l.d.fail(given[name].key, "%s has no parameter %s: %s", im.Entry, name, suggest(name, paramNames(params)))
+			if !slices.ContainsFunc(params, func(p sources.PythonParam) bool { return p.Name == name }) {
+				l.d.fail(given[name].key, "%s has no parameter %s: %s", im.Entry, name, naming.Suggest(name, paramNames(params)))
 			}
 		}
 	}
 	for _, q := range params {
-		a := tritonArg{name: q.name}
-		constant := strings.Contains(q.annotation, "constexpr")
-		n := given[q.name]
-		_, gene := im.params[q.name]
-		short := strings.TrimSuffix(q.name, "_ptr")
+		a := tritonArg{name: q.Name}
+		constant := strings.Contains(q.Annotation, "constexpr")
+		n := given[q.Name]
+		_, gene := im.params[q.Name]
+		short := strings.TrimSuffix(q.Name, "_ptr")
 		switch {
 		case n != nil && n.kind == stringNode && runtime(n.str):
 			a.of = n.str
 		case n != nil:
-			a.expr = l.tritonValue(n, q.name, names)
+			a.expr = l.tritonValue(n, q.Name, names)
 		case gene:
-			a.gene = q.name
-		case runtime(q.name):
-			a.of = q.name
+			a.gene = q.Name
+		case runtime(q.Name):
+			a.of = q.Name
 		case runtime(short):
 			a.of = short
-		case !q.initial:
-			bad(q.line, "nothing has the name of %s, a parameter of %s: name it so, or say what it is in [implementation.args]", q.name, im.Entry)
+		case !q.Initial:
+			bad(q.Line, "nothing has the name of %s, a parameter of %s: name it so, or say what it is in [implementation.args]", q.Name, im.Entry)
 		case !constant:
-			bad(q.line, "%s of %s has a default and no tl.constexpr: add the annotation, or say what it is in [implementation.args]", q.name, im.Entry)
+			bad(q.Line, "%s of %s has a default and no tl.constexpr: add the annotation, or say what it is in [implementation.args]", q.Name, im.Entry)
 		}
-		if _, option := tritonOptions[q.name]; option {
-			bad(q.line, "%s of %s has the name of an option of Triton's: rename it", q.name, im.Entry)
+		if _, option := tritonOptions[q.Name]; option {
+			bad(q.Line, "%s of %s has the name of an option of Triton's: rename it", q.Name, im.Entry)
 		}
 		if a.of != "" && constant {
-			bad(q.line, "%s of %s is a tl.constexpr, and %s is known at the launch only: remove the annotation, or make it a parameter of the implementation", q.name, im.Entry, a.of)
+			bad(q.Line, "%s of %s is a tl.constexpr, and %s is known at the launch only: remove the annotation, or make it a parameter of the implementation", q.Name, im.Entry, a.of)
 		}
 		if a.gene != "" {
 			read[a.gene] = true
@@ -268,10 +182,10 @@ func (l *loader) triton(t *implementationTable, im *Implementation, names map[st
 	l.narrow(im)
 }
 
-func paramNames(params []pythonParam) []string {
+func paramNames(params []sources.PythonParam) []string {
 	var list []string
 	for _, p := range params {
-		list = append(list, p.name)
+		list = append(list, p.Name)
 	}
 	return list
 }
@@ -441,34 +355,4 @@ func (s *tritonSource) describe() map[string]string {
 		}
 	}
 	return maps.Clone(all)
-}
-
-// pythonTemplate is the file of a drafted implementation in Triton.
-const pythonTemplate = "kernel.py"
-
-var pythonDef = regexp.MustCompile(`(?m)^def[ \t]+(\w+)[ \t]*\(`)
-
-// readPython finds the Triton function in a source, and takes the parameters from what is
-// given.
-func (s *source) readPython(entry string) error {
-	s.cuda, s.python = true, true
-	if s.given == nil {
-		return s.fault(-1, "a function of Triton does not say what its arguments hold: use the Python package evotune, or write a kernel.toml (docs/triton.md)")
-	}
-	var names []string
-	for _, m := range pythonDef.FindAllStringSubmatchIndex(s.text, -1) {
-		if name := s.text[m[2]:m[3]]; marked(s.text, s.line(m[0])) && (entry == "" || name == entry) {
-			names = append(names, name)
-			s.entry = function{id: name, name: m[2]}
-		}
-	}
-	switch {
-	case len(names) == 0 && entry != "":
-		return s.fault(-1, "there is no function %s with @triton.jit on the line above", entry)
-	case len(names) == 0:
-		return s.fault(-1, "there is no function with @triton.jit on the line above")
-	case len(names) > 1:
-		return s.fault(s.entry.name, "there are several functions with @triton.jit, %s: choose one with --entry", strings.Join(names, ", "))
-	}
-	return s.givenValues()
 }

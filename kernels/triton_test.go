@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/evotune/evotune/internal/draft"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -278,9 +279,9 @@ func TestTritonDraft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	given := func(more string) *kernels.Given {
+	given := func(more string) *draft.Given {
 		t.Helper()
-		g, err := kernels.ParseGiven([]byte(`{"dims": ["M", "N"], "reference": {"source": "reference.c", "entry": "reference"}, "files": {"reference.c": "void reference(void) {}\n"},
+		g, err := draft.ParseGiven([]byte(`{"dims": ["M", "N"], "reference": {"source": "reference.c", "entry": "reference"}, "files": {"reference.c": "void reference(void) {}\n"},
 			"shapes": [{"name": "large", "dims": {"M": 64, "N": 512}, "use": "tune"}],
 			"buffers": [{"name": "x", "dtype": "f16", "shape": ["M", "N"], "role": "in"}, {"name": "y", "dtype": "f16", "shape": ["M", "N"], "role": "out"}],
 			"scalars": [{"name": "scale", "dtype": "f32", "value": "0.5"}], "grid": ["ceil(M/ROWS)"],
@@ -292,12 +293,12 @@ func TestTritonDraft(t *testing.T) {
 		return g
 	}
 	write(tritonPython)
-	draft, err := kernels.ScaffoldGiven(filepath.Join(dir, "rows"), "rows", file, "", given(""))
+	made, err := draft.From(filepath.Join(dir, "rows"), "rows", file, "", given(""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if draft.Entry.Line != 7 || draft.Entry.Msg != "softmax_kernel" {
-		t.Errorf("the entry is %+v", draft.Entry)
+	if made.Entry.Line != 7 || made.Entry.Msg != "softmax_kernel" {
+		t.Errorf("the entry is %+v", made.Entry)
 	}
 	d, err := kernels.LoadDir(filepath.Join(dir, "rows"))
 	if err != nil {
@@ -323,7 +324,7 @@ func TestTritonDraft(t *testing.T) {
 		if c.nothing {
 			g = nil
 		}
-		if _, err := kernels.ScaffoldGiven(filepath.Join(dir, "other"), "other", file, c.entry, g); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := draft.From(filepath.Join(dir, "other"), "other", file, c.entry, g); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, expected %s", what, err, c.want)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "other")); err == nil {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// fillIn begins what [ScaffoldFrom] left to fill in: strings of kernel.toml, and #error
+// FillIn begins what a draft leaves to fill in: strings of kernel.toml, and #error
 // lines of references.
-const fillIn = "FILL IN: "
+const FillIn = "FILL IN: "
 
-var openLine = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*error[ \t]+"?` + fillIn + `([^"\n]*)`)
+var openLine = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*error[ \t]+"?` + FillIn + `([^"\n]*)`)
 
 // Unfilled lists the lines of the kernel in a folder that are still to fill in. The
 // error is an *Error.
@@ -34,7 +34,7 @@ func (l *loader) unfilled() []Finding {
 	var list []Finding
 	var walk func(name string, n *node)
 	walk = func(name string, n *node) {
-		if what, ok := strings.CutPrefix(n.str, fillIn); ok && n.kind == stringNode {
+		if what, ok := strings.CutPrefix(n.str, FillIn); ok && n.kind == stringNode {
 			line, col := l.d.position(n.at)
 			list = append(list, Finding{l.d.file, line, col, "fill in " + name + ": " + oneLine(what)})
 		}

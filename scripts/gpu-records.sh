@@ -360,7 +360,7 @@ fleet() {
   done
 }
 
-# answer FILL DIR: fills in the kernel's folder that was made from a file of kernels/testdata/from-cuda: the lines of FILL
+# answer FILL DIR: fills in the kernel's folder that was made from a file of internal/draft/testdata/from-cuda: the lines of FILL
 # take the places of those that are left to fill in, and what follows "reference.c:" that of the #error line.
 answer() {
   awk 'NR == FNR { if ($0 == "reference.c:") over = 1; if (!over) { if (/^ /) list[n] = list[n] "\n" $0; else list[++n] = $0 } next }
@@ -375,13 +375,13 @@ fromcuda() {
   local file name dir begin rc taken what count=0 won=0
   rm -rf "$out/fromcuda"
   mkdir -p "$out/fromcuda"
-  for file in ${FILES:-$(cd kernels/testdata/from-cuda && ls ./*.cu)}; do
+  for file in ${FILES:-$(cd internal/draft/testdata/from-cuda && ls ./*.cu)}; do
     file=$(basename "$file" .cu) name=${file//_/-} dir=$out/fromcuda/${file//_/-} count=$((count + 1)) what=
     begin=$(date +%s.%N)
-    bin/tune kernels new "$dir" --from "kernels/testdata/from-cuda/$file.cu" >"$dir.new.txt" 2>"$dir.err"
+    bin/tune kernels new "$dir" --from "internal/draft/testdata/from-cuda/$file.cu" >"$dir.new.txt" 2>"$dir.err"
     rc=$?
     if [ $rc = 0 ]; then
-      answer "kernels/testdata/from-cuda/$file.fill" "$dir"
+      answer "internal/draft/testdata/from-cuda/$file.fill" "$dir"
       timeout 120 bin/tune run "$name" --kernels "$dir" --backend cuda --time "$(seconds "${FROM:-20}")" --warm-start off --store "$out/fromcuda.db" >"$dir.txt" 2>"$dir.err"
       rc=$?
       what=$(grep -h '^winner against baseline:\|^best: \|^nothing faster\|^no winner' "$dir.txt" | sed 's/  */ /g' | paste -sd ';')

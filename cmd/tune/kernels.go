@@ -23,6 +23,7 @@ import (
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/draft"
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
@@ -209,7 +210,7 @@ it assumed, and line by line what is left to fill in; "tune kernels lint" fails 
 those lines until they are filled in. docs/kernels.md#from-a-source walks through an example.
 
 --with JSON says what the source does not: the folder is then complete. The Python
-package makes its folders this way (docs/python.md); "go doc kernels.Given" lists the keys.
+package makes its folders this way (docs/python.md); "go doc ./internal/draft.Given" lists the keys.
 ` + exitHelp(exitOK, exitFailure, exitBadInput),
 		Example: "  tune kernels new my-kernel\n  tune kernels new my-kernel --cuda\n  tune kernels new matmul --from src/matmul.cu --entry matmul_tiled",
 		Args:    cobra.ExactArgs(1),
@@ -228,13 +229,13 @@ package makes its folders this way (docs/python.md); "go doc kernels.Given" list
 				return badInput(err)
 			}
 			if from != "" {
-				draft, err := draft(dir, name, from, entry, with)
+				made, err := draftFrom(dir, name, from, entry, with)
 				if err != nil {
 					return badInput(err)
 				}
-				return a.printDraft(dir, draft)
+				return a.printDraft(dir, made)
 			}
-			if err := kernels.Scaffold(dir, name, on); err != nil {
+			if err := draft.New(dir, name, on); err != nil {
 				return badInput(err)
 			}
 			fmt.Fprintf(a.out, "made %s: try `tune kernels lint %s`, then `tune run %s --kernels %s --time 30s`\n", dir, dir, name, dir)
@@ -266,7 +267,7 @@ func (a *app) kernelsSignatureCommand() *cobra.Command {
 		Long:  "Show the arguments of the kernel in a file in C or (FILE.cu) in CUDA.\n" + exitHelp(exitOK, exitFailure, exitBadInput),
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			s, err := kernels.ReadSignature(args[0], entry)
+			s, err := draft.ReadSignature(args[0], entry)
 			if err != nil {
 				return badInput(err)
 			}
@@ -290,7 +291,7 @@ func (a *app) kernelsSignatureCommand() *cobra.Command {
 }
 
 // givenParameters are the parameters of a Given, as expressions in Python need them.
-func givenParameters(given *kernels.Given) ([]tables.Parameter, error) {
+func givenParameters(given *draft.Given) ([]tables.Parameter, error) {
 	params := make([]tables.Parameter, len(given.Parameters))
 	for i, p := range given.Parameters {
 		params[i].Name = p.Name
@@ -305,16 +306,16 @@ func givenParameters(given *kernels.Given) ([]tables.Parameter, error) {
 	return params, nil
 }
 
-// draft makes a folder from a source, and from a file that says what the source does not.
-func draft(dir, name, from, entry, with string) (*kernels.Draft, error) {
+// draftFrom makes a folder from a source, and from a file that says what the source does not.
+func draftFrom(dir, name, from, entry, with string) (*draft.Draft, error) {
 	if with == "" {
-		return kernels.ScaffoldFrom(dir, name, from, entry)
+		return draft.From(dir, name, from, entry, nil)
 	}
 	text, err := os.ReadFile(with)
 	if err != nil {
 		return nil, err
 	}
-	given, err := kernels.ParseGiven(text)
+	given, err := draft.ParseGiven(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", with, err)
 	}
@@ -328,11 +329,11 @@ func draft(dir, name, from, entry, with string) (*kernels.Draft, error) {
 	); err != nil {
 		return nil, fmt.Errorf("%s: %w", with, err)
 	}
-	return kernels.ScaffoldGiven(dir, name, from, entry, given)
+	return draft.From(dir, name, from, entry, given)
 }
 
 // printDraft says what was made from a source, and what is left to do.
-func (a *app) printDraft(dir string, d *kernels.Draft) error {
+func (a *app) printDraft(dir string, d *draft.Draft) error {
 	if a.v.GetBool("json") {
 		return a.printJSON(d)
 	}

@@ -6,8 +6,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/evotune/evotune/internal/draft"
 	"github.com/evotune/evotune/internal/report"
-	"github.com/evotune/evotune/kernels"
 )
 
 // TestUmask: what commands write has the mode that the user's umask leaves.
@@ -15,7 +15,7 @@ func TestUmask(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	dir := t.TempDir()
 	tune(t, 0, "space", "import", "../../internal/tables/testdata/synthetic.json", "--out", filepath.Join(dir, "space.json"))
-	if err := kernels.Scaffold(filepath.Join(dir, "mine"), "mine", "cpu"); err != nil {
+	if err := draft.New(filepath.Join(dir, "mine"), "mine", "cpu"); err != nil {
 		t.Fatal(err)
 	}
 	if err := report.Write(filepath.Join(dir, "report"), report.Files{"index.html": nil, "more/data.json": nil}, false); err != nil {

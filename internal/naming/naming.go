@@ -4,6 +4,7 @@ package naming
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -34,6 +35,23 @@ func Unknown(what, name string, candidates, known []string) string {
 		return fmt.Sprintf("%s; known are %s and %d more", msg, strings.Join(known[:24], ", "), len(known)-24)
 	}
 	return fmt.Sprintf("%s; known are %s", msg, strings.Join(known, ", "))
+}
+
+// Suggest says what to do about an unknown name: it names the nearest known one, or
+// all of them.
+func Suggest(name string, known []string) string {
+	if near := Nearest(name, known); near != "" {
+		return "did you mean " + near + "?"
+	}
+	if len(known) == 0 {
+		return "there are none"
+	}
+	known = slices.Clone(known)
+	more := ""
+	if len(known) > 24 {
+		known, more = known[:24], ", ..."
+	}
+	return "there are " + strings.Join(known, ", ") + more
 }
 
 // distance counts the insertions, deletions, replacements and swaps of

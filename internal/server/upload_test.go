@@ -11,6 +11,7 @@ import (
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
+	"github.com/evotune/evotune/internal/draft"
 )
 
 // small is a kernel that can be uploaded.
@@ -18,7 +19,7 @@ func small(t *testing.T) api.Upload {
 	t.Helper()
 	const name = "mine"
 	dir := filepath.Join(t.TempDir(), name)
-	if err := kernels.Scaffold(dir, name, "cpu"); err != nil {
+	if err := draft.New(dir, name, "cpu"); err != nil {
 		t.Fatal(err)
 	}
 	u := api.Upload{Name: name, Files: map[string]string{}}

@@ -1,4 +1,4 @@
-package kernels
+package draft
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/evotune/evotune/internal/sources"
 )
 
 // This file lets a text that is made of sources say where its lines come from. While the text is rendered, marks at the
@@ -73,7 +75,7 @@ func (s *source) withOrigins(text, file string, line int) string {
 			text = originMark.ReplaceAllString(text, "$3")
 			i, _ := strconv.Atoi(m[1])
 			n, _ := strconv.Atoi(m[2])
-			if name := filepath.Base(files[min(i, len(files)-1)]); quotable(name) && !inside && (name != from || n != next) {
+			if name := filepath.Base(files[min(i, len(files)-1)]); sources.Quotable(name) && !inside && (name != from || n != next) {
 				put(fmt.Sprintf("#line %d %q", n, name))
 				from, next = name, n
 			}

@@ -1,4 +1,4 @@
-package kernels
+package sources
 
 import "testing"
 
@@ -16,7 +16,7 @@ func TestOurs(t *testing.T) {
 		{"#ifdef _WIN32\n#if X\n1\n#else\n2\n#endif\n3\n#endif\n4\n", "#ifdef _WIN32\n#if X\n\n#else\n\n#endif\n\n#endif\n4\n"},
 		{"#ifdef X\n1\n#else\n2\n#endif\n#endif\n#else\n3", "#ifdef X\n1\n#else\n2\n#endif\n#endif\n#else\n3"},
 	} {
-		if got := ours(c.text); got != c.want {
+		if got := Ours(c.text); got != c.want {
 			t.Errorf("of %q\ngot  %q\nwant %q", c.text, got, c.want)
 		}
 	}

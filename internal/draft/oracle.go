@@ -1,4 +1,4 @@
-package kernels
+package draft
 
 import (
 	_ "embed"
@@ -9,18 +9,8 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
-)
-
-// An Oracle says what candidates are compared with.
-type Oracle string
-
-// The oracles.
-const (
-	// Independent: a reference that shares no code with the candidates.
-	Independent Oracle = "reference"
-	// OwnBaseline: the reference is the kernel itself with its baseline's values. It
-	// shows that all candidates agree, not that they are right.
-	OwnBaseline Oracle = "baseline"
+	"github.com/evotune/evotune/internal/sources"
+	"github.com/evotune/evotune/kernels"
 )
 
 // cudaOnCPU runs kernels in CUDA on a CPU.
@@ -81,8 +71,8 @@ func (s *source) inC() error {
 		if at == nil {
 			return nil
 		}
-		return &Error{
-			File: file, Line: 1 + strings.Count(text[:at[0]], "\n"), Err: ErrDefinition,
+		return &kernels.Error{
+			File: file, Line: 1 + strings.Count(text[:at[0]], "\n"), Err: kernels.ErrDefinition,
 			Msg: fmt.Sprintf("%s is for a compiler of CUDA: without a reference the kernel itself is one, and runs on the CPU as C: %s", text[at[0]:at[1]], ownAdvice),
 		}
 	}
@@ -96,7 +86,7 @@ func (s *source) inC() error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.included)) {
-		if err := check(name, s.included[name], bare(s.included[name])); err != nil {
+		if err := check(name, s.included[name], sources.Bare(s.included[name])); err != nil {
 			return err
 		}
 	}
@@ -138,7 +128,7 @@ var sizeInC = regexp.MustCompile(`^[\w\s*+()-]+$`)
 // ownReference writes a reference that calls the kernel itself with the genome of its
 // baseline. A kernel in CUDA runs on the CPU: blocks in parallel, and the threads of each block one
 // after the other. It computes in double precision if that is possible, and otherwise unchanged.
-func (s *source) ownReference(im *Implementation, base genome.Genome) (string, error) {
+func (s *source) ownReference(im *kernels.Implementation, base genome.Genome) (string, error) {
 	g := s.given
 	r, err := im.Render(base)
 	if err != nil {
@@ -174,7 +164,7 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 	}
 	for _, x := range g.Buffers {
 		ctype := x.DType.C()
-		if x.DType == F16 || x.DType == BF16 || x.DType.FP8() {
+		if x.DType == kernels.F16 || x.DType == kernels.BF16 || x.DType.FP8() {
 			return "", s.fault(-1, "%s has the type %s, which the kernel itself cannot be a reference for: %s", x.Name, x.DType, advice)
 		}
 		var factors []string
@@ -187,7 +177,7 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 		own := "own_" + x.Name
 		n := "n_" + x.Name
 		pointer := "double *"
-		if x.Role == In {
+		if x.Role == kernels.In {
 			pointer = "const double *"
 		}
 		if wide {
@@ -196,10 +186,10 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 		}
 		params, call = append(params, pointer+x.Name), append(call, own)
 		before = append(before, fmt.Sprintf("\tint64_t %s = %s;\n\t%s *%s = calloc(%s, sizeof *%s);\n\tif (!%s)\n\t\tabort();\n", n, strings.Join(factors, "*"), ctype, own, n, own, own))
-		if x.Role != Out {
+		if x.Role != kernels.Out {
 			before = append(before, fmt.Sprintf("\tfor (int64_t i = 0; i < %s; i++)\n\t\t%s[i] = (%s)%s[i];\n", n, own, ctype, x.Name))
 		}
-		if x.Role != In {
+		if x.Role != kernels.In {
 			after = append(after, fmt.Sprintf("\tfor (int64_t i = 0; i < %s; i++)\n\t\t%s[i] = %s[i];\n", n, x.Name, own))
 		}
 		after = append(after, "\tfree("+own+");\n")
@@ -249,16 +239,16 @@ func (s *source) ownReference(im *Implementation, base genome.Genome) (string, e
 // inDouble says whether the kernel itself, as a reference, can compute in double precision.
 func (s *source) inDouble() bool {
 	return s.cuda && !narrow.MatchString(s.bare) && !narrow.MatchString(s.text) &&
-		!slices.ContainsFunc(s.given.Buffers, func(b GivenBuffer) bool { return b.DType != F32 && b.DType != F64 })
+		!slices.ContainsFunc(s.given.Buffers, func(b GivenBuffer) bool { return b.DType != kernels.F32 && b.DType != kernels.F64 })
 }
 
 // ownDeviceReference writes the same reference for a GPU, with its launch over the dimensions alone. It is nil
 // if the kernel cannot compute in double precision, or its launch needs more than that.
-func (s *source) ownDeviceReference(p *Problem, im *Implementation, base genome.Genome) (text string, launch *Launch, err error) {
+func (s *source) ownDeviceReference(p *kernels.Problem, im *kernels.Implementation, base genome.Genome) (text string, launch *kernels.Launch, err error) {
 	if !s.inDouble() || strings.Contains(s.bare, "atomic") || im.Launch == nil || im.Launch.Shared != "" || len(im.Launch.Then) > 0 {
 		return "", nil, nil
 	}
-	launch = &Launch{}
+	launch = &kernels.Launch{}
 	values := base.Map()
 	for from, to := range map[*[]string]*[]string{&im.Launch.Grid: &launch.Grid, &im.Launch.Block: &launch.Block} {
 		for _, expr := range *from {
@@ -295,5 +285,5 @@ func (s *source) ownDeviceReference(p *Problem, im *Implementation, base genome.
 		call = append(call, x.Name)
 	}
 	return fmt.Sprintf("/* No independent reference: this is %s itself, with the values of its baseline, %s. */\n%s\n%s\nextern \"C\" __global__ void reference(%s)\n{\n\t%s(%s);\n}\n",
-		s.entry.id, base, widened(true), kernel, strings.Join(ReferenceParams(p), ", "), im.Entry, strings.Join(call, ", ")), launch, nil
+		s.entry.id, base, widened(true), kernel, strings.Join(kernels.ReferenceParams(p), ", "), im.Entry, strings.Join(call, ", ")), launch, nil
 }

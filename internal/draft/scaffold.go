@@ -1,4 +1,4 @@
-package kernels
+package draft
 
 import (
 	"crypto/rand"
@@ -10,13 +10,15 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/evotune/evotune/kernels"
 )
 
-// Scaffold writes a small complete kernel for a backend into the new folder dir: a
+// New writes a small complete kernel for a backend into the new folder dir: a
 // definition, a template and a reference that load, lint and run as they are.
-// The folder appears whole or not at all. If dir exists, Scaffold writes nothing, and
+// The folder appears whole or not at all. If dir exists, New writes nothing, and
 // the error wraps fs.ErrExist.
-func Scaffold(dir, name, backend string) error {
+func New(dir, name, backend string) error {
 	names := strings.NewReplacer("KERNEL-NAME", name, "KERNEL_ENTRY", "run_"+strings.ReplaceAll(name, "-", "_"))
 	from := path.Join("scaffold", backend)
 	list, err := scaffold.ReadDir(from)
@@ -32,7 +34,7 @@ func Scaffold(dir, name, backend string) error {
 		files[f.Name()] = names.Replace(string(text))
 	}
 	return newFolder(dir, name, files, func(temp string) error {
-		if _, err := LoadDir(temp); err != nil {
+		if _, err := kernels.LoadDir(temp); err != nil {
 			return fmt.Errorf("the new kernel does not load: %w", err)
 		}
 		return nil
@@ -42,8 +44,8 @@ func Scaffold(dir, name, backend string) error {
 // newFolder writes a folder that appears whole, or not at all if check fails; with
 // keep false it never appears.
 func newFolder(dir, name string, files map[string]string, check func(temp string) error, keep bool) (err error) {
-	if !kernelName.MatchString(name) {
-		return fmt.Errorf("%q cannot name a kernel: use a-z, 0-9, - and _, beginning with a letter or digit", name)
+	if err := kernels.CheckName(name); err != nil {
+		return err
 	}
 	dir = filepath.Clean(dir)
 	if _, err := os.Lstat(dir); err == nil {
@@ -86,7 +88,7 @@ func newFolder(dir, name string, files map[string]string, check func(temp string
 	return nil
 }
 
-// scaffold holds the files of the kernels that Scaffold writes, by backend.
+// scaffold holds the files of the kernels that New writes, by backend.
 //
 //go:embed scaffold
 var scaffold embed.FS

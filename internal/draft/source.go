@@ -1,4 +1,4 @@
-package kernels
+package draft
 
 import (
 	"cmp"
@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/evotune/evotune/internal/expr"
+	"github.com/evotune/evotune/internal/naming"
+	"github.com/evotune/evotune/internal/sources"
+	"github.com/evotune/evotune/kernels"
 )
 
 // A source is a file as people write it. It is read without a C++ parser: only the
@@ -30,7 +32,7 @@ type source struct {
 	edits      []edit
 	// declarations are the statements that end with a semicolon outside of braces.
 	declarations [][2]int
-	taken        []Finding
+	taken        []kernels.Finding
 	bounds       string // of __launch_bounds__
 	launch       string // the launch that the source has
 	launched     int    // and its line
@@ -58,7 +60,7 @@ type function struct {
 type argument struct {
 	name, ctype string
 	source      string // its name in the source
-	dtype       DType
+	dtype       kernels.DType
 	cast        bool // the source's pointer type is another one than the definition's
 	each        int  // the elements in one of the source's, such as 2 for float2
 	pointer     bool
@@ -86,15 +88,15 @@ type edit struct {
 }
 
 // at notes something at an offset of the source.
-func (s *source) at(offset int, format string, args ...any) Finding {
-	return Finding{File: s.file, Line: s.line(offset), Msg: fmt.Sprintf(format, args...)}
+func (s *source) at(offset int, format string, args ...any) kernels.Finding {
+	return kernels.Finding{File: s.file, Line: s.line(offset), Msg: fmt.Sprintf(format, args...)}
 }
 
 func (s *source) line(offset int) int { return strings.Count(s.text[:offset], "\n") + 1 }
 
 // fault makes the error for an offset; -1 is the file itself.
 func (s *source) fault(offset int, format string, args ...any) error {
-	e := &Error{File: s.file, Msg: fmt.Sprintf(format, args...), Err: ErrDefinition}
+	e := &kernels.Error{File: s.file, Msg: fmt.Sprintf(format, args...), Err: kernels.ErrDefinition}
 	if offset >= 0 {
 		e.Line = s.line(offset)
 	}
@@ -108,7 +110,7 @@ func (s *source) read(entry string) error {
 			text = action.ReplaceAllStringFunc(text, func(a string) string { return strings.Repeat(" ", len(a)) })
 		}
 	}
-	s.bare = bare(text)
+	s.bare = sources.Bare(text)
 	if err := s.findFunctions(); err != nil {
 		return err
 	}
@@ -134,33 +136,6 @@ func (s *source) read(entry string) error {
 		}
 	}
 	return nil
-}
-
-var notCode = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'`)
-
-var directiveLine = regexp.MustCompile(`(?m)^[ \t]*#(?:[^\n]*\\\r?\n)*[^\n]*`)
-
-// bare blanks what is not code, and keeps every offset.
-func bare(text string) string {
-	blank := func(s string) string {
-		return strings.Map(func(r rune) rune {
-			if r == '\n' {
-				return r
-			}
-			return ' '
-		}, strings.ToValidUTF8(s, " "))
-	}
-	same := func(s string) string { // a rune of several bytes becomes several blanks
-		out := []byte(s)
-		for i, c := range out {
-			if c >= 0x80 {
-				out[i] = ' '
-			}
-		}
-		return blank(string(out))
-	}
-	text = notCode.ReplaceAllStringFunc(text, same)
-	return directiveLine.ReplaceAllStringFunc(text, same)
 }
 
 var lastWord = regexp.MustCompile(`([A-Za-z_]\w*)\s*$`)
@@ -287,7 +262,7 @@ func (s *source) choose(entry string) error {
 		}
 	}
 	if s.entry.id == "" {
-		return s.fault(-1, "it defines no %s %q: %s", what, entry, suggest(entry, all))
+		return s.fault(-1, "it defines no %s %q: %s", what, entry, naming.Suggest(entry, all))
 	}
 	return s.returns()
 }
@@ -299,7 +274,7 @@ func (s *source) returns() error {
 	}
 	text := strings.Join(strings.Fields(notReturned.ReplaceAllString(s.bare[s.entry.head:s.entry.name], " ")), " ")
 	e, ok := elements[text]
-	if ok && e.each == 1 && (e.dtype == F32 || e.dtype == F64 || !e.dtype.Float()) {
+	if ok && e.each == 1 && (e.dtype == kernels.F32 || e.dtype == kernels.F64 || !e.dtype.Float()) {
 		s.result = &argument{name: "result", ctype: text, dtype: e.dtype, each: 1, pointer: true, axes: []string{"1"}}
 		return nil
 	}
@@ -314,7 +289,6 @@ var notReturned = regexp.MustCompile(`\b(static|inline|__inline__|__inline|exter
 
 var (
 	tuneComment   = regexp.MustCompile(`(?://|/\*)[ \t]*tune:([^\n]*?)(?:\*/|\r?\n|$)`)
-	comment       = regexp.MustCompile(`//.*|/\*.*?\*/`)
 	macro         = regexp.MustCompile(`^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+(.*?)[ \t]*$`)
 	constant      = regexp.MustCompile(`\bconstexpr\b[^;=(){}]*?\b([A-Za-z_]\w*)\s*=\s*([^;]*?)\s*;\s*$`)
 	named         = regexp.MustCompile(`^\s*([A-Za-z_]\w*)\s*=([^=].*)$`)
@@ -325,7 +299,7 @@ var (
 // tuneComments finds the comments that say what to tune: not the same words in a string, or
 // within a longer comment that explains them.
 func (s *source) tuneComments() (list [][]int) {
-	spans := notCode.FindAllStringIndex(s.text, -1)
+	spans := sources.NotCode.FindAllStringIndex(s.text, -1)
 	for _, m := range tuneComment.FindAllStringSubmatchIndex(s.text, -1) {
 		for len(spans) > 0 && spans[0][1] <= m[0] {
 			spans = spans[1:]
@@ -352,7 +326,7 @@ func (s *source) tunedParameters() error {
 	}
 	for _, m := range comments {
 		begin := strings.LastIndexByte(s.text[:m[0]], '\n') + 1
-		before, list := comment.ReplaceAllStringFunc(s.text[begin:m[0]], func(c string) string { return strings.Repeat(" ", len(c)) }), s.text[m[2]:m[3]]
+		before, list := sources.Comment.ReplaceAllStringFunc(s.text[begin:m[0]], func(c string) string { return strings.Repeat(" ", len(c)) }), s.text[m[2]:m[3]]
 		template := func(i int) error {
 			t := &s.templates[i]
 			if t.values != nil {
@@ -534,44 +508,44 @@ func (s *source) templateParameters() (spans []int, err error) {
 // An element is how elements of a type that C or CUDA has are held: by each numbers of a
 // type. cast says that pointers to it are pointers to another type there.
 type element struct {
-	dtype DType
+	dtype kernels.DType
 	each  int
 	cast  bool
 }
 
 // unsigned says that the type holds numbers that the definition's type does not.
 func (e element) unsigned(ctype string) bool {
-	return e.dtype == I64 && (strings.HasPrefix(ctype, "u") || ctype == "size_t")
+	return e.dtype == kernels.I64 && (strings.HasPrefix(ctype, "u") || ctype == "size_t")
 }
 
 // elements are the types of elements, as they are written.
 var elements = func() map[string]element {
 	all := map[string]element{}
-	for dtype, names := range map[DType]string{
-		F32: "float", F64: "double", F16: "__half half", BF16: "__nv_bfloat16 nv_bfloat16", E4M3: "__nv_fp8_e4m3", E5M2: "__nv_fp8_e5m2",
-		I64: "int64_t", I32: "int32_t int signed", I8: "int8_t", U8: "uint8_t",
+	for dtype, names := range map[kernels.DType]string{
+		kernels.F32: "float", kernels.F64: "double", kernels.F16: "__half half", kernels.BF16: "__nv_bfloat16 nv_bfloat16", kernels.E4M3: "__nv_fp8_e4m3", kernels.E5M2: "__nv_fp8_e5m2",
+		kernels.I64: "int64_t", kernels.I32: "int32_t int signed", kernels.I8: "int8_t", kernels.U8: "uint8_t",
 	} {
 		for _, name := range strings.Fields(names) {
 			all[name] = element{dtype, 1, false}
 		}
 	}
 	all["signed int"], all["signed char"], all["unsigned char"] = all["int"], all["int8_t"], all["uint8_t"]
-	all["_Float16"], all["__bf16"] = element{F16, 1, true}, element{BF16, 1, true}
+	all["_Float16"], all["__bf16"] = element{kernels.F16, 1, true}, element{kernels.BF16, 1, true}
 	// Where pointers are cast, the definition may give another type of the same size, such as bf16 for its bits.
-	for dtype, names := range map[DType][]string{
-		I64: {"long", "long int", "long long", "long long int", "size_t", "uint64_t", "unsigned long", "unsigned long int", "unsigned long long", "unsigned long long int"},
-		U32: {"uint32_t", "unsigned", "unsigned int", "uint"},
-		I16: {"int16_t", "short", "short int", "signed short", "signed short int"},
-		U16: {"uint16_t", "unsigned short", "unsigned short int", "ushort"},
-		I8:  {"char"}, U8: {"bool", "_Bool"},
+	for dtype, names := range map[kernels.DType][]string{
+		kernels.I64: {"long", "long int", "long long", "long long int", "size_t", "uint64_t", "unsigned long", "unsigned long int", "unsigned long long", "unsigned long long int"},
+		kernels.U32: {"uint32_t", "unsigned", "unsigned int", "uint"},
+		kernels.I16: {"int16_t", "short", "short int", "signed short", "signed short int"},
+		kernels.U16: {"uint16_t", "unsigned short", "unsigned short int", "ushort"},
+		kernels.I8:  {"char"}, kernels.U8: {"bool", "_Bool"},
 	} {
 		for _, name := range names {
 			all[name] = element{dtype, 1, true}
 		}
 	}
-	all["__half2"], all["half2"] = element{F16, 2, true}, element{F16, 2, true}
-	all["__nv_bfloat162"], all["nv_bfloat162"] = element{BF16, 2, true}, element{BF16, 2, true}
-	for name, dtype := range map[string]DType{"float": F32, "double": F64, "int": I32, "uint": U32, "short": I16, "ushort": U16, "long": I64, "longlong": I64, "char": I8, "uchar": U8} {
+	all["__half2"], all["half2"] = element{kernels.F16, 2, true}, element{kernels.F16, 2, true}
+	all["__nv_bfloat162"], all["nv_bfloat162"] = element{kernels.BF16, 2, true}, element{kernels.BF16, 2, true}
+	for name, dtype := range map[string]kernels.DType{"float": kernels.F32, "double": kernels.F64, "int": kernels.I32, "uint": kernels.U32, "short": kernels.I16, "ushort": kernels.U16, "long": kernels.I64, "longlong": kernels.I64, "char": kernels.I8, "uchar": kernels.U8} {
 		for n := 2; n <= 4; n++ {
 			all[name+strconv.Itoa(n)] = element{dtype, n, true}
 		}
@@ -662,7 +636,7 @@ func (s *source) rename() {
 			}
 			continue
 		}
-		for !nameable(a.name, !a.pointer && !a.dtype.Float()) {
+		for !kernels.Nameable(a.name, !a.pointer && !a.dtype.Float()) {
 			for a.name += "_"; taken[a.name]; {
 				a.name += "_"
 			}
@@ -686,18 +660,6 @@ func (s *source) rename() {
 	if s.result != nil && s.given == nil {
 		s.taken = append(s.taken, s.at(s.entry.name, "%s is an output of one element: what %s returns", s.result.name, s.entry.id))
 	}
-}
-
-// nameable says whether a definition can have the name, for a dimension or for something else.
-func nameable(name string, dim bool) bool {
-	if slices.Contains(keywords, name) || strings.HasPrefix(name, "evotune_") || !identifier.MatchString(name) {
-		return false
-	}
-	if !dim {
-		return true
-	}
-	_, err := expr.Compile(name, map[string]any{name: 1})
-	return err == nil && !slices.Contains(limitNames(), name)
 }
 
 func (s *source) argument(at int, text string) error {
@@ -760,7 +722,7 @@ func (s *source) argument(at int, text string) error {
 	case a.pointer && !ok && s.given != nil: // a type that the source names itself
 	case a.pointer && !s.cuda && dtype.FP8():
 		return s.fault(at, "%s holds elements of the type %s, which GPUs alone have: give a source whose name ends in .cu", a.name, cmp.Or(s.declared[a.name].text, a.ctype))
-	case a.pointer && !s.cuda && !e.cast && (dtype == F16 || dtype == BF16):
+	case a.pointer && !s.cuda && !e.cast && (dtype == kernels.F16 || dtype == kernels.BF16):
 		return s.fault(at, "%s holds elements of the type %s, which C does not have: take uint16_t, and say what its bits are, as // tune: %s = %s", a.name, a.ctype, a.name, deviceType(dtype))
 	case a.pointer && !ok:
 		return s.fault(at, "%s points to elements of the type %s, which evotune does not know: write what it holds, as // tune: %s = float; %s", a.name, a.ctype, a.name, known)
@@ -769,15 +731,15 @@ func (s *source) argument(at int, text string) error {
 		if a.each > 1 { // the definition counts numbers
 			a.axes = nil
 		}
-	case dtype == F32 || dtype == F64:
+	case dtype == kernels.F32 || dtype == kernels.F64:
 		a.dtype = dtype
 	case !slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(sizes, w) }):
-		a.dtype, a.flag = I64, a.ctype == "bool" || a.ctype == "_Bool"
+		a.dtype, a.flag = kernels.I64, a.ctype == "bool" || a.ctype == "_Bool"
 	default:
 		return s.fault(at, "%s is of the type %s, which evotune cannot pass: give the kernel integers, float or double", a.name, a.ctype)
 	}
 	_, said := s.declared[a.name]
-	if a.pointer && !said && s.given == nil && dtype == U16 && e.each == 1 {
+	if a.pointer && !said && s.given == nil && dtype == kernels.U16 && e.each == 1 {
 		s.taken = append(s.taken, s.at(at, "assumed: the elements of %s are whole numbers; if they are the bits of halves, say so, as // tune: %s = __half", a.name, a.name))
 	}
 	if a.pointer && !said && s.given == nil && e.unsigned(a.ctype) {
@@ -797,7 +759,7 @@ func (s *source) argument(at int, text string) error {
 		} else {
 			role = "an output or both: not const"
 		}
-	case a.dtype == I64:
+	case a.dtype == kernels.I64:
 		role = "a dimension: every integer becomes one; a flag or a stride too"
 		assumed = "assumed: "
 	}
@@ -1082,7 +1044,7 @@ func (s *source) caller(entry string) string {
 	var params, call []string
 	for _, a := range s.ordered() {
 		switch {
-		case !a.pointer && a.dtype == I64:
+		case !a.pointer && a.dtype == kernels.I64:
 			params = append(params, "int64_t "+a.name)
 		case !a.pointer:
 			params = append(params, a.ctype+" "+a.name)

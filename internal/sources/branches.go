@@ -1,4 +1,4 @@
-package kernels
+package sources
 
 import (
 	"regexp"
@@ -12,9 +12,9 @@ var (
 	defines     = regexp.MustCompile(`^(!?)\s*(?:defined\s*)?(?:\(\s*(\w+)\s*\)|(\w+))(\s*[<>=!]=?\s*\w+)?$`)
 )
 
-// ours blanks the branches of #if that only other systems compile, and keeps the lines: what they include
+// Ours blanks the branches of #if that only other systems compile, and keeps the lines: what they include
 // need not be there.
-func ours(text string) string {
+func Ours(text string) string {
 	type level struct{ dead, done bool } // this branch; a branch that always holds was before
 	var open []level
 	var b strings.Builder
@@ -52,7 +52,7 @@ func ours(text string) string {
 
 // condition says whether a branch is compiled here, if that is known.
 func condition(directive, text string) (holds, known bool) {
-	text = strings.TrimSpace(comment.ReplaceAllString(text, ""))
+	text = strings.TrimSpace(Comment.ReplaceAllString(text, ""))
 	switch directive {
 	case "else", "endif":
 		return true, directive == "else"

@@ -1,4 +1,4 @@
-package kernels_test
+package draft_test
 
 import (
 	"errors"
@@ -8,12 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evotune/evotune/internal/draft"
 	"github.com/evotune/evotune/kernels"
 )
 
 // from writes a source and makes a folder of it; what it says is given without the
 // path of the temporary folder.
-func from(t testing.TB, name, text, entry string) (*kernels.Draft, string, error) {
+func from(t testing.TB, name, text, entry string) (*draft.Draft, string, error) {
 	t.Helper()
 	temp := t.TempDir()
 	file := filepath.Join(temp, name)
@@ -21,7 +22,7 @@ func from(t testing.TB, name, text, entry string) (*kernels.Draft, string, error
 		t.Fatal(err)
 	}
 	dir := filepath.Join(temp, "made")
-	d, err := kernels.ScaffoldFrom(dir, "made", file, entry)
+	d, err := draft.From(dir, "made", file, entry, nil)
 	if err == nil {
 		return d, dir, nil
 	}
@@ -41,7 +42,7 @@ func TestFromRefusals(t *testing.T) {
 		{"k.c", tile, "", "k.c: it defines no function outside of classes and namespaces: name a file that has the kernel itself"},
 		{"k.cu", tile + plain, "", "k.cu: it defines no __global__ function outside of classes and namespaces: name a file that has the kernel itself"},
 		{"k.c", tile + plain + "void g(int n, float *y) {}\n", "", "k.c: it defines several functions: choose one with --entry: f, g"},
-		{"k.c", tile + plain, "F2", `k.c: it defines no function "F2": there are f`},
+		{"k.c", tile + plain, "F2", `k.c: it defines no function "F2": did you mean f?`},
 		{"k.c", tile + "struct s f(int n, const float *x) { return 0; }", "", "k.c:2: f returns struct s: let it return a number, or write that through a pointer"},
 		{"k.c", tile + "float *f(int n, const float *x) { return 0; }", "", "k.c:2: f returns float *: let it return a number, or write that through a pointer"},
 		{"k.c", tile + "void f(float *y) { }", "", "k.c:2: f has no integer argument: evotune calls kernels with their sizes, so make one of what is fixed in the source"},
@@ -101,7 +102,7 @@ func TestFromRefusesOwnNames(t *testing.T) {
 			}
 		}
 		dir := filepath.Join(temp, "made")
-		_, err := kernels.ScaffoldFrom(dir, "made", filepath.Join(temp, c.name), "")
+		_, err := draft.From(dir, "made", filepath.Join(temp, c.name), "", nil)
 		got := ""
 		if err != nil {
 			got = strings.ReplaceAll(err.Error(), temp+string(filepath.Separator), "")

@@ -1,6 +1,12 @@
-package kernels
+// Package draft makes folders of kernels: from a source in C, CUDA or Triton (From), with what the source does not say or with
+// lines to fill in, or from nothing (New).
+//
+// A source is read without a parser of C++: only the extent of functions, their parameters, and comments. A folder appears
+// whole or not at all.
+package draft
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,19 +15,23 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+
+	"github.com/evotune/evotune/internal/sources"
+	"github.com/evotune/evotune/kernels"
 )
 
-// A Draft says what [ScaffoldFrom] made of a source.
+// A Draft says what [From] made of a source.
 type Draft struct {
-	Entry Finding `json:"entry"` // where the kernel is in the source
+	Entry kernels.Finding `json:"entry"` // where the kernel is in the source
 	// Taken is what was read from the source, at its lines, and what was assumed, at
 	// the lines of the new folder that say so.
-	Taken []Finding `json:"taken"`
+	Taken []kernels.Finding `json:"taken"`
 	// Missing are the lines of the new folder that are still to fill in.
-	Missing []Finding `json:"missing"`
+	Missing []kernels.Finding `json:"missing"`
 }
 
-// ScaffoldFrom writes the new folder dir with a kernel made from a source in C or, if
+// From writes the new folder dir with a kernel made from a source in C or, if
 // its name ends in .cu, in CUDA. The candidate is the source with its parameters
 // replaced, and a function that takes the arguments in evotune's order and calls the
 // source's. Comments mark the parameters:
@@ -35,29 +45,17 @@ type Draft struct {
 // default. For other parameters the baseline has their current value.
 //
 // In the source's signature integers are dimensions, const pointers inputs, other
-// pointers outputs and floating-point numbers scalars. What the source does not say
-// must be filled in: until then the folder does not load, with an error that wraps
-// [ErrUnfilled].
+// pointers outputs and floating-point numbers scalars. What the source does not say is in g, whose
+// buffers and scalars are matched by name. If g is nil, it must be filled in: until then the folder
+// does not load, with an error that wraps [kernels.ErrUnfilled].
 //
 // Files that the source includes with quotes are copied from its folder; those that it
 // lacks stay in the folder include beside the new one, where other kernels share them.
 //
 // entry is the function to tune; it may be empty if there is only one. The folder
-// appears as in [Scaffold]. The error is an *Error if the source is wrong.
-func ScaffoldFrom(dir, name, file, entry string) (*Draft, error) {
-	return scaffoldFrom(dir, name, file, entry, nil)
-}
-
-// ScaffoldGiven is [ScaffoldFrom] with what the source does not say, so the folder is
-// complete. Arguments of the source's function are matched by name.
-func ScaffoldGiven(dir, name, file, entry string, g *Given) (*Draft, error) {
-	return scaffoldFrom(dir, name, file, entry, g)
-}
-
-func scaffoldFrom(dir, name, file, entry string, g *Given) (*Draft, error) {
-	shared, done := besides(dir)
-	defer done()
-	text, included, lent, err := readKernel(file, shared)
+// appears as in [New]. The error is a *kernels.Error if the source is wrong.
+func From(dir, name, file, entry string, g *Given) (*Draft, error) {
+	text, included, lent, err := kernels.ReadSource(file, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +83,8 @@ func scaffoldFrom(dir, name, file, entry string, g *Given) (*Draft, error) {
 	// Load it as if it were filled in, to find other errors.
 	trial := s.folder(name, included, true)
 	err = newFolder(dir, name, trial.files(), func(temp string) error {
-		_, err := LoadDir(temp)
-		var e *Error
+		_, err := kernels.LoadDir(temp)
+		var e *kernels.Error
 		if errors.As(err, &e) {
 			return s.fault(s.entry.name, "no definition can be made of it: %s", e.Msg)
 		}
@@ -102,10 +100,10 @@ func scaffoldFrom(dir, name, file, entry string, g *Given) (*Draft, error) {
 		draft.Taken = append(draft.Taken, f)
 	}
 	err = newFolder(dir, name, d.files(), func(temp string) error {
-		if _, err := LoadDir(temp); !errors.Is(err, ErrUnfilled) {
+		if _, err := kernels.LoadDir(temp); !errors.Is(err, kernels.ErrUnfilled) {
 			return fmt.Errorf("the lines to fill in are not found again: %w", err)
 		}
-		draft.Missing, err = Unfilled(temp)
+		draft.Missing, err = kernels.Unfilled(temp)
 		for i := range draft.Missing {
 			draft.Missing[i].File = filepath.Join(dir, filepath.Base(draft.Missing[i].File))
 		}
@@ -120,7 +118,7 @@ var draftFiles = regexp.MustCompile(`(?i)^(kernel\.toml|kernel\.cu?\.tmpl|refere
 
 // including is where the source includes a file; -1 if it does so through others.
 func (s *source) including(file string) int {
-	for _, m := range localInclude.FindAllStringSubmatchIndex(s.text, -1) {
+	for _, m := range sources.LocalInclude.FindAllStringSubmatchIndex(s.text, -1) {
 		if path.Clean(s.text[m[2]:m[3]]) == file {
 			return m[2]
 		}
@@ -132,13 +130,13 @@ func (s *source) including(file string) int {
 type drafted struct {
 	lines   []string
 	others  map[string]string
-	assumed []Finding
+	assumed []kernels.Finding
 	trial   bool // what is to be filled in has dummy values
 }
 
 func (d *drafted) files() map[string]string {
 	all := maps.Clone(d.others)
-	all[definitionFile] = strings.Join(d.lines, "\n") + "\n"
+	all[kernels.DefinitionFile] = strings.Join(d.lines, "\n") + "\n"
 	return all
 }
 
@@ -150,7 +148,7 @@ func (d *drafted) add(format string, args ...any) {
 func (d *drafted) assume(why, format string, args ...any) {
 	d.add(format, args...)
 	line := d.lines[len(d.lines)-1]
-	d.assumed = append(d.assumed, Finding{File: definitionFile, Line: len(d.lines), Msg: "assumed: " + line + ": " + why})
+	d.assumed = append(d.assumed, kernels.Finding{File: kernels.DefinitionFile, Line: len(d.lines), Msg: "assumed: " + line + ": " + why})
 }
 
 // parameters adds a table for each parameter.
@@ -173,13 +171,13 @@ func (d *drafted) ask(key, what, dummy string) {
 		d.add("%s = %s", key, dummy)
 		return
 	}
-	d.add("%s = %s", key, quoteTOML(fillIn+what))
+	d.add("%s = %s", key, quoteTOML(kernels.FillIn+what))
 }
 
 // usualTolerance is the assumed tolerance of outputs. For the 16-bit types it is half a unit in the
 // last place of an element of 32 times the output's scale: products of normal numbers reach that in
 // large outputs.
-var usualTolerance = map[DType]string{F64: "1e-12", F32: "1e-5", F16: "8e-3", BF16: "6e-2", E4M3: "0.25", E5M2: "0.5"}
+var usualTolerance = map[kernels.DType]string{kernels.F64: "1e-12", kernels.F32: "1e-5", kernels.F16: "8e-3", kernels.BF16: "6e-2", kernels.E4M3: "0.25", kernels.E5M2: "0.5"}
 
 // tensorCores matches their use in a source.
 var tensorCores = regexp.MustCompile(`wmma|wgmma|mma\.sync|mma::`)
@@ -202,11 +200,11 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 	var dims, outs []string
 	flags := map[string]bool{}
 	bySize := map[int64][]string{}
-	kinds := map[DType]bool{}
+	kinds := map[kernels.DType]bool{}
 	args := s.ordered()
 	for _, a := range args {
 		switch {
-		case !a.pointer && a.dtype == I64:
+		case !a.pointer && a.dtype == kernels.I64:
 			dims = append(dims, a.name)
 			flags[a.name] = a.flag
 		case a.pointer:
@@ -232,7 +230,7 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 	base := filepath.Base(s.file)
 	entry := s.wrapper(name)
 
-	d.add("# Made from %s. What begins with %q is left to fill in; docs/kernels.md", base, strings.TrimSpace(fillIn))
+	d.add("# Made from %s. What begins with %q is left to fill in; docs/kernels.md", base, strings.TrimSpace(kernels.FillIn))
 	d.add("# of evotune explains every key.")
 	d.add("format = 1")
 	d.add("name = %s", quoteTOML(name))
@@ -246,7 +244,7 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 	d.add("dims = [%s]", strings.Join(quoted, ", "))
 	counts := !slices.ContainsFunc(args, func(a argument) bool { return a.dtype.Float() }) // as a histogram does
 	if counts {
-		d.assumed = append(d.assumed, Finding{File: definitionFile, Line: len(d.lines), Msg: "assumed: no operations, since no number is a floating-point one: the floor that they set for the time is not run"})
+		d.assumed = append(d.assumed, kernels.Finding{File: kernels.DefinitionFile, Line: len(d.lines), Msg: "assumed: no operations, since no number is a floating-point one: the floor that they set for the time is not run"})
 	} else {
 		d.ask("operations", `the floating-point operations of one launch, an expression `+over+`, such as "2*`+strings.Join(dims, "*")+`"`, `"1"`)
 	}
@@ -258,7 +256,7 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 	pipe := ""
 	if len(kinds) == 1 && !tensorCores.MatchString(s.text+strings.Join(slices.Collect(maps.Values(included)), "\n")) {
 		for kind := range kinds {
-			pipe = map[DType]string{F32: "f32", F64: "f64"}[kind]
+			pipe = map[kernels.DType]string{kernels.F32: "f32", kernels.F64: "f64"}[kind]
 		}
 	}
 	switch {
@@ -322,7 +320,7 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 		}
 	}
 	for _, a := range args {
-		if a.pointer || a.dtype == I64 {
+		if a.pointer || a.dtype == kernels.I64 {
 			continue
 		}
 		d.add("")
@@ -333,7 +331,7 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 	}
 	d.add("")
 	d.add("[problem.tolerance]")
-	done := map[DType]bool{}
+	done := map[kernels.DType]bool{}
 	for _, a := range args {
 		if !a.pointer || a.input || done[a.dtype] {
 			continue
@@ -427,16 +425,33 @@ func (s *source) reference(outs []string, trial bool) string {
 			params = append(params, "const double *"+a.name)
 		case a.pointer:
 			params = append(params, "double *"+a.name)
-		case a.dtype == I64:
+		case a.dtype == kernels.I64:
 			params = append(params, "int64_t "+a.name)
 		default:
 			params = append(params, "double "+a.name)
 		}
 	}
-	body := "#error \"" + fillIn + "compute " + strings.Join(outs, " and ") + " with plain loops in double precision\"\n"
+	body := "#error \"" + kernels.FillIn + "compute " + strings.Join(outs, " and ") + " with plain loops in double precision\"\n"
 	if trial {
 		body = ""
 	}
 	return "/* What " + s.entry.id + " computes, in double precision. It shares no code with the kernel. */\n#include <math.h>\n#include <stdint.h>\n\n" +
 		"void reference(" + strings.Join(params, ", ") + ")\n{\n" + body + "}\n"
+}
+
+// quoteTOML writes a text as a string of TOML, on one line.
+func quoteTOML(s string) string {
+	switch printable := !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); {
+	case printable && !strings.ContainsAny(s, `"\`):
+		return `"` + s + `"`
+	case printable && !strings.Contains(s, "'"):
+		return "'" + s + "'"
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(err) // a string always encodes
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -1,4 +1,4 @@
-package kernels
+package draft
 
 import (
 	"encoding/json"
@@ -13,10 +13,14 @@ import (
 	"strings"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/expr"
+	"github.com/evotune/evotune/internal/naming"
+	"github.com/evotune/evotune/internal/sources"
 	"github.com/evotune/evotune/internal/strict"
+	"github.com/evotune/evotune/kernels"
 )
 
-// Given is what a source does not say about its kernel. With it [ScaffoldFrom] leaves
+// Given is what a source does not say about its kernel. With it [From] leaves
 // nothing to fill in. What has a default may be left out; the draft says what was
 // assumed.
 type Given struct {
@@ -35,7 +39,7 @@ type Given struct {
 	Files map[string]string `json:"files"`
 	// Shapes are the shapes with their uses. If there is none to verify, or none for
 	// the sanitizers, one is made.
-	Shapes []Shape `json:"shapes"`
+	Shapes []kernels.Shape `json:"shapes"`
 	// Buffers and Scalars are arguments of the source's function, by name.
 	Buffers []GivenBuffer `json:"buffers"`
 	Scalars []GivenScalar `json:"scalars"`
@@ -43,7 +47,7 @@ type Given struct {
 	// one that no dimension can have, such as len or in.
 	Aliases map[string]string `json:"aliases"`
 	// Tolerance is by type; a type that it does not name has the usual one.
-	Tolerance map[DType]float64 `json:"tolerance"`
+	Tolerance map[kernels.DType]float64 `json:"tolerance"`
 	// Parameters are what to tune: template parameters of the function, macros or
 	// constants of the source, or names in the actions of a source that is a template.
 	// If there are none, comments in the source name them.
@@ -75,10 +79,10 @@ type GivenReference struct {
 	// Baseline says that there is no reference: the kernel itself with its baseline's
 	// values is the oracle. Grid and Block are then its launch in C, for a kernel in
 	// CUDA, over the dimensions and the macros of the source.
-	Baseline bool     `json:"baseline"`
-	Grid     []string `json:"grid"`
-	Block    []string `json:"block"`
-	device   *Launch  // launch of the same on a GPU; nil if there is none
+	Baseline bool            `json:"baseline"`
+	Grid     []string        `json:"grid"`
+	Block    []string        `json:"block"`
+	device   *kernels.Launch // launch of the same on a GPU; nil if there is none
 }
 
 // A GivenTorch has the keys of [torch], which is written if it has a source.
@@ -90,21 +94,21 @@ type GivenTorch struct {
 
 // A GivenBuffer has the keys of [[problem.buffer]].
 type GivenBuffer struct {
-	Name      string   `json:"name"`
-	DType     DType    `json:"dtype"`
-	Shape     []string `json:"shape"`
-	Role      Role     `json:"role"`
-	Data      string   `json:"data"`
-	Domain    string   `json:"domain"`
-	Tolerance *float64 `json:"tolerance"`
+	Name      string        `json:"name"`
+	DType     kernels.DType `json:"dtype"`
+	Shape     []string      `json:"shape"`
+	Role      kernels.Role  `json:"role"`
+	Data      string        `json:"data"`
+	Domain    string        `json:"domain"`
+	Tolerance *float64      `json:"tolerance"`
 }
 
 // A GivenScalar has the keys of [[problem.scalar]].
 type GivenScalar struct {
-	Name  string    `json:"name"`
-	DType DType     `json:"dtype"`
-	Value string    `json:"value"`
-	Also  []float64 `json:"also"`
+	Name  string        `json:"name"`
+	DType kernels.DType `json:"dtype"`
+	Value string        `json:"value"`
+	Also  []float64     `json:"also"`
 }
 
 // A GivenParameter is a parameter with its values: numbers, texts or booleans, of one
@@ -116,7 +120,7 @@ type GivenParameter struct {
 
 // ParseGiven reads a Given from JSON. An unknown key is an error, and so is one that is there twice.
 func ParseGiven(text []byte) (*Given, error) {
-	d := json.NewDecoder(strings.NewReader(strings.TrimPrefix(string(text), byteOrderMark)))
+	d := json.NewDecoder(strings.NewReader(strings.TrimPrefix(string(text), "\uFEFF")))
 	d.DisallowUnknownFields()
 	g := &Given{}
 	err := strict.Check(text, g)
@@ -210,7 +214,7 @@ func (s *source) givenParameters() error {
 func (s *source) givenValues() error {
 	for _, p := range s.given.Parameters {
 		t := tuned{name: p.Name, at: s.entry.name}
-		if !identifier.MatchString(p.Name) {
+		if !expr.IsName(p.Name) {
 			return s.fault(-1, "%q cannot name a parameter: use letters, digits and _, not a digit first", p.Name)
 		}
 		for _, raw := range p.Values {
@@ -311,7 +315,7 @@ func (s *source) match() error {
 			return s.fault(s.entry.name, "the argument %s of %s is no dimension and no scalar: give it as one; there are %s", a.name, s.entry.id, strings.Join(numbers, ", "))
 		case a.pointer && a.dtype != "" && a.dtype != g.Buffers[i].DType && (!a.cast || a.dtype.Size() != g.Buffers[i].DType.Size()):
 			return s.fault(s.entry.name, "%s of %s points to %s, and is given as %s: correct one of the two", a.name, s.entry.id, a.ctype, g.Buffers[i].DType)
-		case a.pointer && a.input && g.Buffers[i].Role != In:
+		case a.pointer && a.input && g.Buffers[i].Role != kernels.In:
 			return s.fault(s.entry.name, "%s of %s points to const, and is given as an output: correct one of the two", a.name, s.entry.id)
 		}
 	}
@@ -323,7 +327,7 @@ func (s *source) match() error {
 	returned := s.result
 	s.result = nil
 	for i, name := range buffers {
-		if !passed[name] && returned != nil && g.Buffers[i].Role == Out {
+		if !passed[name] && returned != nil && g.Buffers[i].Role == kernels.Out {
 			if returned.dtype != g.Buffers[i].DType {
 				return s.fault(s.entry.name, "%s returns %s, and %s is given as %s: correct one of the two", s.entry.id, returned.ctype, name, g.Buffers[i].DType)
 			}
@@ -331,7 +335,7 @@ func (s *source) match() error {
 			continue
 		}
 		if !passed[name] {
-			return s.fault(s.entry.name, "%s has no argument %s: %s", s.entry.id, name, suggest(name, slices.Sorted(maps.Keys(passed))))
+			return s.fault(s.entry.name, "%s has no argument %s: %s", s.entry.id, name, naming.Suggest(name, slices.Sorted(maps.Keys(passed))))
 		}
 	}
 	return nil
@@ -352,7 +356,7 @@ func (s *source) passed() (params, call []string) {
 		if s.cuda && b.DType.Float() {
 			ctype = deviceType(b.DType)
 		}
-		if b.Role == In {
+		if b.Role == kernels.In {
 			ctype = "const " + ctype
 		}
 		params = append(params, ctype+star+b.Name)
@@ -374,13 +378,13 @@ func (s *source) passed() (params, call []string) {
 }
 
 // deviceType is a floating-point type's name in CUDA.
-func deviceType(t DType) string {
+func deviceType(t kernels.DType) string {
 	switch t {
-	case F16:
+	case kernels.F16:
 		return "__half"
-	case BF16:
+	case kernels.BF16:
 		return "__nv_bfloat16"
-	case E4M3, E5M2:
+	case kernels.E4M3, kernels.E5M2:
 		return "__nv_fp8_" + string(t)
 	}
 	return t.C()
@@ -389,14 +393,14 @@ func deviceType(t DType) string {
 // sizesTried are the sizes of a made shape, dimension by dimension; smaller sizes of the
 // tuned shape are kept. Tiles begin and end within the first; the others are smaller, or
 // for kernels that compute only whole tiles, as constraints say.
-var sizesTried = map[Use][][]int64{
-	Verify:   {{131, 203, 77}, {192, 320, 128}, {256}, {1024}},
-	Sanitize: {{139, 149, 67}, {67, 139, 35}, {33, 47, 21}, {9, 11, 7}, {128}, {64}, {256}, {32}, {16}},
+var sizesTried = map[kernels.Use][][]int64{
+	kernels.Verify:   {{131, 203, 77}, {192, 320, 128}, {256}, {1024}},
+	kernels.Sanitize: {{139, 149, 67}, {67, 139, 35}, {33, 47, 21}, {9, 11, 7}, {128}, {64}, {256}, {32}, {16}},
 }
 
 // like makes a shape with the given sizes from a tuned one.
-func (g *Given) like(tuned Shape, use Use, sizes []int64) Shape {
-	s := Shape{Name: string(use), Use: use, Dims: map[string]int64{}}
+func (g *Given) like(tuned kernels.Shape, use kernels.Use, sizes []int64) kernels.Shape {
+	s := kernels.Shape{Name: string(use), Use: use, Dims: map[string]int64{}}
 	for i, d := range g.Dims {
 		s.Dims[d] = min(sizes[i%len(sizes)], tuned.Dims[d])
 	}
@@ -410,13 +414,13 @@ func (g *Given) bytesOf() string {
 		factors := make([]string, len(b.Shape))
 		for i, x := range b.Shape {
 			factors[i] = x
-			if !identifier.MatchString(x) && !wholeNumber.MatchString(x) {
+			if !expr.IsName(x) && !wholeNumber.MatchString(x) {
 				factors[i] = "(" + x + ")"
 			}
 		}
 		n := b.DType.Size()
 		by[n] = append(by[n], strings.Join(factors, "*"))
-		if b.Role == InOut {
+		if b.Role == kernels.InOut {
 			by[n] = append(by[n], strings.Join(factors, "*"))
 		}
 	}
@@ -438,12 +442,12 @@ func tomlList(list []string) string {
 // scaffoldGiven writes the folder of a source with everything given.
 func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*Draft, error) {
 	g := s.given
-	load := func(d *drafted, keep bool, look func(*Definition) error) error {
+	load := func(d *drafted, keep bool, look func(*kernels.Definition) error) error {
 		return newFolder(dir, name, d.files(), func(temp string) error {
-			def, err := LoadDir(temp)
-			var e *Error
+			def, err := kernels.LoadDir(temp)
+			var e *kernels.Error
 			if errors.As(err, &e) && s.python && filepath.Base(e.File) == pythonTemplate {
-				return &Error{File: s.file, Line: e.Line, Msg: e.Msg, Err: ErrDefinition} // the text is the same
+				return &kernels.Error{File: s.file, Line: e.Line, Msg: e.Msg, Err: kernels.ErrDefinition} // the text is the same
 			} else if errors.As(err, &e) {
 				return s.fault(-1, "no definition can be made of it: %s", e.Msg)
 			}
@@ -453,15 +457,15 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 			return look(def)
 		}, keep)
 	}
-	tuned := slices.IndexFunc(g.Shapes, func(x Shape) bool { return x.Use == Tune })
+	tuned := slices.IndexFunc(g.Shapes, func(x kernels.Shape) bool { return x.Use == kernels.Tune })
 	if tuned < 0 {
 		return nil, s.fault(-1, "no shape is to be tuned for: give one with the sizes %s", strings.Join(g.Dims, ", "))
 	}
-	made := map[Use]bool{}
-	for _, use := range []Use{Verify, Sanitize} {
-		made[use] = !slices.ContainsFunc(g.Shapes, func(x Shape) bool { return x.Use == use })
+	made := map[kernels.Use]bool{}
+	for _, use := range []kernels.Use{kernels.Verify, kernels.Sanitize} {
+		made[use] = !slices.ContainsFunc(g.Shapes, func(x kernels.Shape) bool { return x.Use == use })
 		if made[use] { // as a tuned one, until the definition can say what it computes
-			x := g.like(g.Shapes[tuned], use, []int64{maxDim})
+			x := g.like(g.Shapes[tuned], use, []int64{math.MaxInt64})
 			g.Shapes = append(g.Shapes, x)
 		}
 	}
@@ -484,9 +488,9 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 		}
 	}
 	// The first load is for the space, whose first genome is the baseline.
-	err := load(s.givenFolder(name, included, nil, made), false, func(def *Definition) error {
+	err := load(s.givenFolder(name, included, nil, made), false, func(def *kernels.Definition) error {
 		im := def.Implementations[0]
-		space, err := def.Space(def.Implementations, def.Problem.ShapesFor(Tune), nil)
+		space, err := def.Space(def.Implementations, def.Problem.ShapesFor(kernels.Tune), nil)
 		if err != nil {
 			return s.fault(-1, "no definition can be made of it: %v", err)
 		}
@@ -512,16 +516,16 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 				g.Files["reference.cu"] = text
 			}
 		}
-		var verify []Shape
-		if !made[Verify] {
-			verify = def.Problem.ShapesFor(Verify)
+		var verify []kernels.Shape
+		if !made[kernels.Verify] {
+			verify = def.Problem.ShapesFor(kernels.Verify)
 		}
-		for _, use := range []Use{Verify, Sanitize} {
+		for _, use := range []kernels.Use{kernels.Verify, kernels.Sanitize} {
 			if made[use] {
 				g.fit(def, im, base, use, verify)
 			}
 		}
-		if s.cuda && slices.ContainsFunc(g.Shapes, func(x Shape) bool { return x.Use == Sanitize && !def.Problem.small(x) }) {
+		if s.cuda && slices.ContainsFunc(g.Shapes, func(x kernels.Shape) bool { return x.Use == kernels.Sanitize && !small(&def.Problem, x) }) {
 			g.watched = fewBlocks
 		}
 		return nil
@@ -530,13 +534,13 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 		return nil, err
 	}
 	for use := range made {
-		made[use] = made[use] && slices.ContainsFunc(g.Shapes, func(x Shape) bool { return x.Use == use })
+		made[use] = made[use] && slices.ContainsFunc(g.Shapes, func(x kernels.Shape) bool { return x.Use == use })
 	}
 	d := s.givenFolder(name, included, genes, made)
 	if err := load(d, true, nil); err != nil {
 		return nil, err
 	}
-	draft := &Draft{Entry: s.at(s.entry.name, "%s", s.entry.id), Taken: s.taken, Missing: []Finding{}}
+	draft := &Draft{Entry: s.at(s.entry.name, "%s", s.entry.id), Taken: s.taken, Missing: []kernels.Finding{}}
 	for _, f := range d.assumed {
 		f.File = filepath.Join(dir, f.File)
 		draft.Taken = append(draft.Taken, f)
@@ -547,10 +551,10 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 // tries lists what a made shape may be, the best first: of those for the sanitizers the given ones to verify,
 // and then sizes that have with these whatever divides all given sizes of a dimension, since a
 // kernel or its reference may need that.
-func (g *Given) tries(tuned Shape, use Use, verify []Shape) (list []Shape) {
-	if use == Sanitize {
+func (g *Given) tries(tuned kernels.Shape, use kernels.Use, verify []kernels.Shape) (list []kernels.Shape) {
+	if use == kernels.Sanitize {
 		for _, v := range verify {
-			list = append(list, Shape{Name: string(use), Use: use, Dims: v.Dims})
+			list = append(list, kernels.Shape{Name: string(use), Use: use, Dims: v.Dims})
 		}
 	}
 	for _, sizes := range sizesTried[use] {
@@ -561,7 +565,7 @@ func (g *Given) tries(tuned Shape, use Use, verify []Shape) (list []Shape) {
 			}
 			by := tuned.Dims[d]
 			for _, s := range g.Shapes {
-				if s.Use == Tune || s.Use == Verify {
+				if s.Use == kernels.Tune || s.Use == kernels.Verify {
 					by = gcd(by, s.Dims[d])
 				}
 			}
@@ -583,28 +587,21 @@ func gcd(a, b int64) int64 {
 
 // fit gives a made shape the first sizes that the baseline can compute. verify are the shapes to verify
 // that are given, and not made.
-func (g *Given) fit(def *Definition, im *Implementation, base genome.Genome, use Use, verify []Shape) {
-	i := slices.IndexFunc(g.Shapes, func(x Shape) bool { return x.Use == use })
-	for _, x := range g.tries(def.Problem.ShapesFor(Tune)[0], use, verify) {
-		total, err := def.Problem.allElements(x)
-		fits := err == nil && im.Supports(base, x, nil) == nil
-		ops, err := def.Problem.Operations(x)
-		if use == Sanitize {
-			fits = fits && total <= smallElements/4 && ops <= smallOperations/4
-		}
-		if fits && err == nil {
+func (g *Given) fit(def *kernels.Definition, im *kernels.Implementation, base genome.Genome, use kernels.Use, verify []kernels.Shape) {
+	i := slices.IndexFunc(g.Shapes, func(x kernels.Shape) bool { return x.Use == use })
+	for _, x := range g.tries(def.Problem.ShapesFor(kernels.Tune)[0], use, verify) {
+		load, err := def.Problem.SanitizerLoad(x)
+		if err == nil && (use != kernels.Sanitize || load <= 0.25) && im.Supports(base, x, nil) == nil {
 			g.Shapes[i] = x
 			return
 		}
 	}
 }
 
-// small says whether a shape is small enough for sanitizers, which are slow on a large
-// one.
-func (p *Problem) small(s Shape) bool {
-	total, _ := p.allElements(s) // evaluated when loading
-	ops, _ := p.Operations(s)
-	return total <= smallElements && ops <= smallOperations
+// small says whether a shape is small enough for sanitizers.
+func small(p *kernels.Problem, s kernels.Shape) bool {
+	load, _ := p.SanitizerLoad(s) // evaluated when loading
+	return load <= 1
 }
 
 // fewBlocks is how many blocks along each axis a search launches under tools at a shape that is
@@ -646,7 +643,7 @@ func first(space *genome.Space) (genome.Genome, error) {
 
 // givenFolder makes the folder's files. Without genes the baseline is a placeholder, for a
 // definition that is loaded only for its space.
-func (s *source) givenFolder(name string, included map[string]string, genes map[string]any, made map[Use]bool) *drafted {
+func (s *source) givenFolder(name string, included map[string]string, genes map[string]any, made map[kernels.Use]bool) *drafted {
 	g := s.given
 	d := &drafted{others: map[string]string{}}
 	maps.Copy(d.others, included)
@@ -683,7 +680,7 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	d.add("[problem]")
 	d.add("dims = %s", tomlList(g.Dims))
 	if g.Operations == "" {
-		d.assumed = append(d.assumed, Finding{File: definitionFile, Line: len(d.lines), Msg: "assumed: no operations: the floor that they set for the time is not run"})
+		d.assumed = append(d.assumed, kernels.Finding{File: kernels.DefinitionFile, Line: len(d.lines), Msg: "assumed: no operations: the floor that they set for the time is not run"})
 	}
 	text("operations", g.Operations)
 	if g.Bytes == "" {
@@ -725,7 +722,7 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 		d.add("name = %s", quoteTOML(x.Name))
 		if made[x.Use] {
 			what := "sizes at which tiles end within"
-			if x.Use == Sanitize {
+			if x.Use == kernels.Sanitize {
 				what = "small, for the sanitizers"
 			}
 			d.assume(what, "dims = { %s }", strings.Join(sizes, ", "))
@@ -741,7 +738,7 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 		d.add("dtype = %s", quoteTOML(string(b.DType)))
 		d.add("shape = %s", tomlList(b.Shape))
 		d.add("role = %s", quoteTOML(string(b.Role)))
-		if b.Role != Out && b.Data == "" && b.DType.Float() {
+		if b.Role != kernels.Out && b.Data == "" && b.DType.Float() {
 			d.assume("what "+b.Name+" is filled with", `data = "normal(0,1)"`)
 		}
 		text("data", b.Data)
@@ -766,9 +763,9 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	}
 	d.add("")
 	d.add("[problem.tolerance]")
-	done := map[DType]bool{}
+	done := map[kernels.DType]bool{}
 	for _, b := range g.Buffers {
-		if b.Role == In || b.Tolerance != nil || done[b.DType] {
+		if b.Role == kernels.In || b.Tolerance != nil || done[b.DType] {
 			continue
 		}
 		done[b.DType] = true
@@ -785,7 +782,7 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 			d.add("%s = %s", t, tomlValue(g.Tolerance[t]))
 		}
 	}
-	for _, kind := range []ControlKind{Zeros, Mean} {
+	for _, kind := range []kernels.ControlKind{kernels.Zeros, kernels.Mean} {
 		d.add("")
 		d.add("[[problem.control]]")
 		d.add("kind = %s", quoteTOML(string(kind)))
@@ -807,7 +804,7 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	}
 	if s.python {
 		template = pythonTemplate
-		d.add("language = %q", Triton)
+		d.add("language = %q", kernels.Triton)
 	}
 	d.add("template = %q", template)
 	d.add("entry = %q", entry)
@@ -855,7 +852,7 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 			if err != nil {
 				v = string(g.Args[name]) // which loading refuses
 			}
-			if !identifier.MatchString(name) {
+			if !expr.IsName(name) {
 				name = quoteTOML(name)
 			}
 			d.add("%s = %s", name, tomlValue(v))
@@ -902,21 +899,21 @@ type Argument struct {
 	Type string `json:"type"` // as written, without const and restrict
 	// DType is the type of the elements or of the number; "" if the source names the
 	// type itself. Integers that are passed by value are I64.
-	DType   DType `json:"dtype,omitempty"`
-	Pointer bool  `json:"pointer"`
-	Const   bool  `json:"const"`   // points to const
-	Written bool  `json:"written"` // the function assigns to its elements
+	DType   kernels.DType `json:"dtype,omitempty"`
+	Pointer bool          `json:"pointer"`
+	Const   bool          `json:"const"`   // points to const
+	Written bool          `json:"written"` // the function assigns to its elements
 }
 
 // ReadSignature reads the signature of a function in a source in C or CUDA. The error is
-// an *Error.
+// a *kernels.Error.
 func ReadSignature(file, entry string) (*Signature, error) {
-	text, included, _, err := readKernel(file, nil)
+	text, included, _, err := kernels.ReadSource(file, "")
 	if err != nil {
 		return nil, err
 	}
 	s := &source{file: file, text: text, included: included, cuda: strings.HasSuffix(file, ".cu"), given: &Given{}}
-	s.bare = bare(text)
+	s.bare = sources.Bare(text)
 	if err := s.findFunctions(); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package kernels_test
+package draft_test
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/evotune/evotune/genome"
+	"github.com/evotune/evotune/internal/draft"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -30,12 +31,12 @@ const scaledGiven = `{
 
 // given makes a folder of a source and of what is given, in which replace, pairs of
 // texts, are replaced.
-func given(t *testing.T, file, text string, replace ...string) (string, *kernels.Draft, error) {
+func given(t *testing.T, file, text string, replace ...string) (string, *draft.Draft, error) {
 	t.Helper()
 	return givenFiles(t, file, map[string]string{file: text}, replace...)
 }
 
-func givenFiles(t *testing.T, file string, files map[string]string, replace ...string) (string, *kernels.Draft, error) {
+func givenFiles(t *testing.T, file string, files map[string]string, replace ...string) (string, *draft.Draft, error) {
 	t.Helper()
 	temp := t.TempDir()
 	source, dir := filepath.Join(temp, file), filepath.Join(temp, "made")
@@ -49,11 +50,11 @@ func givenFiles(t *testing.T, file string, files map[string]string, replace ...s
 			t.Fatalf("what is given has no %q", replace[i])
 		}
 	}
-	g, err := kernels.ParseGiven([]byte("\ufeff" + strings.NewReplacer(replace...).Replace(scaledGiven)))
+	g, err := draft.ParseGiven([]byte("\ufeff" + strings.NewReplacer(replace...).Replace(scaledGiven)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := kernels.ScaffoldGiven(dir, "made", source, "", g)
+	d, err := draft.From(dir, "made", source, "", g)
 	return dir, d, err
 }
 
@@ -519,7 +520,7 @@ func TestGivenOutputByBlock(t *testing.T) {
 
 // Constraints and launches may be given in Python.
 func TestGivenTranslates(t *testing.T) {
-	g := &kernels.Given{Python: true, Grid: []string{"a"}, Block: []string{"b"}}
+	g := &draft.Given{Python: true, Grid: []string{"a"}, Block: []string{"b"}}
 	g.Constraints = []genome.Constraint{{Expr: "c"}}
 	if err := g.Translate(func(x []string) ([]string, error) { return []string{x[0] + " != 0"}, nil }, func(x string) (string, error) { return "(" + x + ")", nil }); err != nil {
 		t.Fatal(err)
@@ -534,7 +535,7 @@ func TestReadSignature(t *testing.T) {
 	if err := os.WriteFile(file, []byte("__global__ void f(float *c, const double *a, int n, float by) { c[threadIdx.x] = a[n == 1]; }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, err := kernels.ReadSignature(file, "")
+	s, err := draft.ReadSignature(file, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -558,11 +559,11 @@ func TestGivenKeys(t *testing.T) {
 		`{"scalars": [{"name": "a", "Name": 1}]}`: `key "Name" is spelled "name" in scalars[0]`,
 		`{"dimensions": []}`:                      `unknown field "dimensions"`,
 	} {
-		if _, err := kernels.ParseGiven([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := draft.ParseGiven([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	untagged(t, reflect.TypeFor[kernels.Given](), map[reflect.Type]bool{})
+	untagged(t, reflect.TypeFor[draft.Given](), map[reflect.Type]bool{})
 }
 
 // untagged finds fields whose keys would begin with a capital.

@@ -1,4 +1,4 @@
-package kernels_test
+package draft_test
 
 import (
 	"maps"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evotune/evotune/internal/draft"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
 )
@@ -18,7 +19,7 @@ import (
 func fromCUDA(t *testing.T, name, dir string) {
 	t.Helper()
 	file := filepath.Join("testdata", "from-cuda", name+".cu")
-	draft, err := kernels.ScaffoldFrom(dir, strings.ReplaceAll(name, "_", "-"), file, "")
+	draft, err := draft.From(dir, strings.ReplaceAll(name, "_", "-"), file, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
