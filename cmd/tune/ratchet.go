@@ -55,7 +55,7 @@ must exist; kernels come from --kernels if given, else from where the campaign h
 them.
 
 Entries of other devices and of other versions of the harness are skipped. If nothing
-could be checked, the command fails. docs/ratchet.md describes the file.
+could be checked, the command fails. docs/judge.md#the-ratchet describes the file.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitNoCandidate, exitSlower, exitDisturbed) + interruptedHelp,
 		Example: "  tune ratchet --baseline ratchet.json --update\n  tune ratchet --baseline ratchet.json --threshold 5% --kernels kernels",
 		Args:    cobra.NoArgs,
