@@ -12,9 +12,12 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/zoo.md from the verdicts")
+var update = flag.Bool("update", false, "write the tables of docs/evidence/zoo.md from the verdicts")
 
-const zooPage = "../../docs/zoo.md"
+const (
+	zooPage = "../../docs/zoo.md"
+	zooList = "../../docs/evidence/zoo.md"
+)
 
 // zoos are those that the page lists.
 var zoos = []struct{ dir, title string }{
@@ -23,16 +26,16 @@ var zoos = []struct{ dir, title string }{
 	{"zoo-hopper", "On Hopper"},
 }
 
-// TestZooPage: docs/zoo.md lists what verdicts.toml of each zoo says.
+// TestZooPage: docs/evidence/zoo.md lists what verdicts.toml of each zoo says.
 func TestZooPage(t *testing.T) {
-	text, err := os.ReadFile(zooPage)
+	text, err := os.ReadFile(zooList)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const mark = "<!-- printed from evaluator/testdata/zoo*/verdicts.toml -->\n"
 	head, tables, found := strings.Cut(string(text), mark)
 	if !found {
-		t.Fatalf("%s has no line %q", zooPage, strings.TrimSpace(mark))
+		t.Fatalf("%s has no line %q", zooList, strings.TrimSpace(mark))
 	}
 	var want strings.Builder
 	for _, z := range zoos {
@@ -40,7 +43,7 @@ func TestZooPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&want, "\n### %s\n\n| `%s` | what it does | verdict |\n|---|---|---|\n", z.title, z.dir)
+		fmt.Fprintf(&want, "\n## %s\n\n| `%s` | what it does | verdict |\n|---|---|---|\n", z.title, z.dir)
 		group := ""
 		for _, c := range cases {
 			if c.Group != group {
@@ -54,9 +57,9 @@ func TestZooPage(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s does not list what verdicts.toml says: run the test with -update", zooPage)
+		t.Fatalf("%s does not list what verdicts.toml says: run the test with -update", zooList)
 	}
-	if err := os.WriteFile(zooPage, []byte(head+mark+want.String()), 0o644); err != nil {
+	if err := os.WriteFile(zooList, []byte(head+mark+want.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
