@@ -3,8 +3,8 @@
 //
 // # Model
 //
-// A page is a Markdown file of the root, of examples or of docs; what was measured
-// (docs/evidence) is left as it is. A command is a line of a block of code that
+// A page is a Markdown file of the root, of examples, of docs or of docs/evidence, whose
+// folders are left as they are. A command is a line of a block of code that
 // has the language sh, is indented, or follows a prompt ("$ "), and what stands
 // in backticks in running text and begins with tune, go or scripts/. A block
 // that cannot be run without a GPU has [GPUMarker] on a line of its own before
@@ -65,7 +65,7 @@ func Pages(root string) ([]*Page, error) {
 		}
 		if d.IsDir() {
 			top, _, _ := strings.Cut(name, "/")
-			if name != "." && top != "docs" && top != "examples" || name == "docs/evidence" {
+			if name != "." && top != "docs" && top != "examples" || path.Dir(name) == "docs/evidence" {
 				return fs.SkipDir
 			}
 			return nil

@@ -96,17 +96,11 @@ var aFile = regexp.MustCompile("`((?:docs|scripts|examples|bench|\\.github)/[\\w
 // named in full.
 func TestLinks(t *testing.T) {
 	all := pages(t)
-	err := filepath.WalkDir(filepath.Join(root, "docs/evidence"), func(file string, _ fs.DirEntry, err error) error {
-		if err == nil && filepath.Ext(file) == ".md" {
-			var p *docs.Page
-			p, err = docs.Read(root, strings.TrimPrefix(filepath.ToSlash(file), root+"/"))
-			all = append(all, p)
-		}
-		return err
-	})
+	records, err := docs.Read(root, "docs/evidence/h200/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	all = append(all, records)
 	var found []docs.Finding
 	for _, p := range all {
 		for i, line := range p.Lines {
