@@ -1,6 +1,7 @@
 package kernels_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/draft"
+	"github.com/evotune/evotune/internal/sources"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -410,4 +412,72 @@ func golden(t *testing.T, name string, im *kernels.Implementation, space *genome
 func mustGenome(tb testing.TB, im *kernels.Implementation) genome.Genome {
 	tb.Helper()
 	return spaceOf(tb, im).Random(rand.New(rand.NewSource(1)))
+}
+
+// TestRenderedText guards what the built-in kernels compile while their definitions are rewritten: hashes of the text of each
+// implementation, at the baseline of every tuned shape and of some genomes, and of the references, without comments.
+func TestRenderedText(t *testing.T) {
+	const file = "testdata/rendered.txt"
+	cat, err := kernels.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, name := range cat.Names() {
+		d, err := cat.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := func(what string, texts ...string) {
+			h := sha256.New()
+			for _, text := range texts {
+				text = sources.NotCode.ReplaceAllStringFunc(text, func(s string) string {
+					if s[0] == '/' {
+						return " "
+					}
+					return s
+				})
+				fmt.Fprintln(h, strings.Join(strings.Fields(text), " "))
+			}
+			fmt.Fprintf(&got, "%s %s %.16x\n", name, what, h.Sum(nil))
+		}
+		line("reference", d.Problem.Reference.Text, kernels.ReferenceHeader(&d.Problem))
+		if d.Problem.DeviceReference != nil {
+			line("reference.cuda", d.Problem.DeviceReference.Text, fmt.Sprint(d.Problem.DeviceReference.Launch.Grid, d.Problem.DeviceReference.Launch.Block))
+		}
+		for _, im := range d.Implementations {
+			var texts []string
+			add := func(r kernels.Rendered, err error) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				texts = append(texts, r.Source, r.Header, r.Entry, fmt.Sprint(r.Flags, r.Threads, r.Require))
+				for _, name := range slices.Sorted(maps.Keys(r.Files)) {
+					texts = append(texts, name, r.Files[name])
+				}
+			}
+			for _, s := range im.Problem().ShapesFor(kernels.Tune) {
+				if b := im.Baseline(); b.Implementation() == im && (b.Kind != kernels.BaselineLibrary || b.Varies()) {
+					add(im.RenderBaseline(s))
+				}
+			}
+			for _, start := range im.Starts {
+				texts = append(texts, start)
+			}
+			rng := rand.New(rand.NewSource(1))
+			for range 3 {
+				add(im.Render(spaceOf(t, im).Random(rng)))
+			}
+			line(im.Name, texts...)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || string(want) != got.String() {
+		t.Errorf("%v (-want +got)\n%s", err, cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")))
+	}
 }
