@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,9 @@ func Builtin() fs.FS {
 	return sub
 }
 
+// formName matches a kernel's name at the beginning of a [[form]].
+var formName = regexp.MustCompile(`(?m)^\[\[form\]\]\nname = "([^"]*)"`)
+
 // builtins reads the built-in kernels: each once, when it is first asked for, since they never change.
 var builtins = sync.OnceValue(func() map[string]func() (*Definition, error) {
 	fsys := Builtin()
@@ -38,11 +42,23 @@ var builtins = sync.OnceValue(func() map[string]func() (*Definition, error) {
 	}
 	read := map[string]func() (*Definition, error){}
 	for _, e := range list {
-		if folder := e.Name(); folder != includeFolder {
-			read[folder] = sync.OnceValues(func() (*Definition, error) {
-				_, d, err := loadFrom(fsys, folder, builtinDir(folder))
-				return d, err
-			})
+		folder := e.Name()
+		if folder == includeFolder {
+			continue
+		}
+		text, err := fs.ReadFile(fsys, path.Join(folder, DefinitionFile))
+		if err != nil {
+			panic(err) // they are part of the program
+		}
+		names := []string{folder}
+		if forms := formName.FindAllStringSubmatch(string(text), -1); forms != nil {
+			names = nil
+			for _, m := range forms {
+				names = append(names, m[1])
+			}
+		}
+		for _, name := range names {
+			read[name] = sync.OnceValues(func() (*Definition, error) { return loadFrom(fsys, folder, builtinDir(folder), name) })
 		}
 	}
 	return read
@@ -83,8 +99,7 @@ func (c *Catalogue) addFolder(dir string) error {
 		if abs, err := filepath.Abs(dir); err == nil {
 			folder = abs
 		}
-		name, d, err := loadDir(dir)
-		c.add(filepath.Base(folder), name, d, err)
+		c.addKernels(filepath.Base(folder), dir)
 		return nil
 	}
 	list, err := os.ReadDir(dir)
@@ -100,14 +115,27 @@ func (c *Catalogue) addFolder(dir string) error {
 		if _, err := os.Stat(filepath.Join(sub, DefinitionFile)); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		name, d, err := loadDir(sub)
-		c.add(e.Name(), name, d, err)
+		c.addKernels(e.Name(), sub)
 		found = true
 	}
 	if !found {
 		return &Error{File: dir, Msg: "neither this folder nor one in it has a " + DefinitionFile + ": name a kernel's folder, or one that holds kernels", Err: ErrDefinition}
 	}
 	return nil
+}
+
+// addKernels adds the kernels of a folder.
+func (c *Catalogue) addKernels(folder, dir string) {
+	list, err := loadDir(dir, true)
+	if err != nil {
+		c.add(folder, "", nil, err)
+	}
+	for _, one := range list {
+		if len(list) > 1 { // the others are as good as they are
+			folder = one.name
+		}
+		c.add(folder, one.name, one.def, one.err)
+	}
 }
 
 // add notes a kernel, or the error of a folder. name is the definition's name, if it

@@ -44,22 +44,59 @@ const (
 	MaxMaps    = 16 // tensor maps
 )
 
-// LoadDir reads the kernel in a folder of the file system. The error is an
+// LoadDir reads the kernel in a folder of the file system; of several, that with the folder's name. The error is an
 // *Error.
 func LoadDir(dir string) (*Definition, error) {
-	_, d, err := loadDir(dir)
-	return d, err
+	loaded, err := loadDir(dir, false)
+	if err != nil {
+		return nil, err
+	}
+	return loaded[0].def, loaded[0].err
 }
 
-func loadDir(dir string) (name string, d *Definition, err error) {
+// LoadAll is LoadDir for a folder that may have several kernels, each a [[form]] of one operator.
+func LoadAll(dir string) (list []*Definition, err error) {
+	all, err := loadDir(dir, true)
+	for _, one := range all {
+		if one.err != nil {
+			return nil, one.err
+		}
+		list = append(list, one.def)
+	}
+	return list, err
+}
+
+// A loaded is what loading one kernel gave. The name is known even for many wrong definitions.
+type loaded struct {
+	name string
+	def  *Definition
+	err  error
+}
+
+// loadDir reads the kernel in a folder of the file system, or all its kernels.
+func loadDir(dir string, all bool) (list []loaded, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return "", nil, unreadable(dir, err, "check the path and its permissions")
+		return nil, unreadable(dir, err, "check the path and its permissions")
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
 	shared, done := besides(dir)
 	defer done()
-	return load(root.FS(), ".", shared, dir)
+	forms := []string{""}
+	if abs, err := filepath.Abs(dir); err == nil {
+		forms[0] = filepath.Base(abs)
+	}
+	if all {
+		l := &loader{fsys: root.FS(), dir: ".", display: dir}
+		if l.parse() == nil && l.forms() != nil { // loading reports the error
+			forms = l.forms()
+		}
+	}
+	for _, form := range forms {
+		name, d, err := load(root.FS(), ".", shared, dir, form)
+		list = append(list, loaded{name, d, err})
+	}
+	return list, nil
 }
 
 // besides opens the include folder beside a kernel's folder; shared is nil if there is
@@ -72,19 +109,17 @@ func besides(dir string) (shared fs.FS, done func()) {
 	return root.FS(), func() { root.Close() } //nolint:errcheck // nothing was written
 }
 
-// Load reads the kernel in a folder of fsys. The error is an *Error.
-func Load(fsys fs.FS, dir string) (*Definition, error) {
-	_, d, err := loadFrom(fsys, dir, dir)
-	return d, err
-}
+// Load reads the kernel in a folder of fsys; of several, that with the folder's name. The error is an *Error.
+func Load(fsys fs.FS, dir string) (*Definition, error) { return loadFrom(fsys, dir, dir, "") }
 
-func loadFrom(fsys fs.FS, dir, display string) (name string, d *Definition, err error) {
+func loadFrom(fsys fs.FS, dir, display, form string) (*Definition, error) {
 	var shared fs.FS
 	if dir != "." {
 		// Sub fails only for a name that is not a path, which load reports better.
 		shared, _ = fs.Sub(fsys, path.Join(path.Dir(dir), includeFolder))
 	}
-	return load(fsys, dir, shared, display)
+	_, d, err := load(fsys, dir, shared, display, form)
+	return d, err
 }
 
 // unreadable makes the error for a file that cannot be read.
@@ -103,6 +138,7 @@ type loader struct {
 	dir     string // within fsys
 	shared  fs.FS  // the include folder beside it; nil if there is none
 	display string // for messages
+	form    string // the kernel to read, where the folder has several; "" is that with its name
 	d       *document
 	def     *Definition
 	env     map[string]any    // the dimensions, for expressions
@@ -113,10 +149,14 @@ type loader struct {
 // load reads a kernel: it decodes kernel.toml into its tables, and builds the
 // definition from them. The name is the definition's, and is known even for many wrong
 // definitions.
-func load(fsys fs.FS, dir string, shared fs.FS, display string) (name string, def *Definition, err error) {
-	l := &loader{fsys: fsys, dir: dir, shared: shared, display: display}
+func load(fsys fs.FS, dir string, shared fs.FS, display, form string) (name string, def *Definition, err error) {
+	l := &loader{fsys: fsys, dir: dir, shared: shared, display: display, form: form}
 	if err := l.parse(); err != nil {
 		return "", nil, err
+	}
+	formed := l.d.root.children["form"] != nil
+	if err := func() (err error) { defer catch(&err); l.choose(); return nil }(); err != nil {
+		return form, nil, err
 	}
 	name = l.d.root.children["name"].text()
 	if open := l.unfilled(); len(open) > 0 {
@@ -129,6 +169,7 @@ func load(fsys fs.FS, dir string, shared fs.FS, display string) (name string, de
 	}
 	defer catch(&err)
 	l.definition()
+	l.settle(formed)
 	l.def.Hash, l.def.files = hashFiles("evotune kernel 1", l.texts), l.texts
 	return name, l.def, nil
 }

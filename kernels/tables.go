@@ -16,6 +16,14 @@ type kernelTable struct {
 	Torch          *torchTable
 }
 
+// A formTable has the form's words, too, which stand for what differs.
+type formTable struct {
+	Table       *node `what:"[[form]]"`
+	Name        *node `need:"\"my-kernel-f16\""`
+	Description *node `need:"\"what it computes\""`
+	Words       *node `is:"table"`
+}
+
 type torchTable struct {
 	Table             *node `what:"[torch]"`
 	Source            *node `need:"\"torch.py\""`

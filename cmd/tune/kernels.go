@@ -380,7 +380,7 @@ and a few random genomes through the whole ordeal.
 }
 
 func (a *app) lint(ctx context.Context, dir string, static bool) error {
-	d, err := kernels.LoadDir(dir)
+	all, err := kernels.LoadAll(dir)
 	if errors.Is(err, kernels.ErrUnfilled) {
 		missing, err := kernels.Unfilled(dir)
 		if err != nil {
@@ -395,14 +395,29 @@ func (a *app) lint(ctx context.Context, dir string, static bool) error {
 	if err != nil {
 		return badInput(err)
 	}
-	if !a.v.GetBool("json") {
-		if err := a.printSpaces(d); err != nil {
-			return badInput(err)
+	texts := []string{}
+	for _, d := range all {
+		more, err := a.lintKernel(ctx, d, dir, static)
+		if err != nil {
+			return err
+		}
+		for _, text := range more {
+			if !slices.Contains(texts, text) { // of what several kernels share
+				texts = append(texts, text)
+			}
 		}
 	}
-	findings := kernels.Lint(ctx, d, lintSamples, rand.New(rand.NewSource(1)))
-	texts := []string{}
-	for _, f := range findings {
+	return a.found(dir, texts)
+}
+
+// lintKernel says what is wrong with a kernel of a folder.
+func (a *app) lintKernel(ctx context.Context, d *kernels.Definition, dir string, static bool) (texts []string, err error) {
+	if !a.v.GetBool("json") {
+		if err := a.printSpaces(d); err != nil {
+			return nil, badInput(err)
+		}
+	}
+	for _, f := range kernels.Lint(ctx, d, lintSamples, rand.New(rand.NewSource(1))) {
 		texts = append(texts, f.String())
 	}
 	if !static && len(texts) == 0 {
@@ -418,12 +433,12 @@ func (a *app) lint(ctx context.Context, dir string, static bool) error {
 			}
 			more, err := a.lintRun(ctx, d, dir, name)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			texts = append(texts, more...)
 		}
 	}
-	return a.found(dir, texts)
+	return texts, nil
 }
 
 // found prints findings.
