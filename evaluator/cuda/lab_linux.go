@@ -48,8 +48,8 @@ type lab struct {
 	workerPath string
 	limits     map[string]any
 	serial     atomic.Int64
-	compiling  *queue
-	learning   *queue // who learns instructions' names from the disassembler
+	compiling  queue
+	learning   queue // who learns instructions' names from the disassembler
 	rehearsed  sync.Once
 
 	baseMu    sync.Mutex
@@ -234,7 +234,7 @@ func (b *Backend) open(ctx context.Context, plan evaluator.Plan) (_ *lab, err er
 	}
 	h.opened = time.Now()
 	for _, g := range h.gpus {
-		g.before, _ = g.gate.held()
+		g.before = g.gate.Usage().Held
 		g.measured.Store(0)
 	}
 	return h, nil

@@ -898,15 +898,15 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	g := h.gpus[0].gate
+	g := h.gpus[0].gate.Usage()
 	u := h.Usage()
 	t.Logf("%d candidates in %v: %d timed in %d phases, measuring %.1f%%, reserved %.1f%%",
-		8*each, time.Since(begin).Round(time.Millisecond), g.entries, g.phases, 100*u.Measuring, 100*u.Reserved)
+		8*each, time.Since(begin).Round(time.Millisecond), g.Entries, g.Phases, 100*u.Measuring, 100*u.Reserved)
 	if !(u.Measuring > 0 && u.Measuring <= u.Reserved && u.Reserved < 1) {
 		t.Errorf("usage %+v", u)
 	}
-	if g.phases >= g.entries {
-		t.Errorf("%d timings in %d phases: none came in together", g.entries, g.phases)
+	if g.Phases >= g.Entries {
+		t.Errorf("%d timings in %d phases: none came in together", g.Entries, g.Phases)
 	}
 	for stage, n := range u.Stages {
 		if n != 0 {

@@ -1,97 +1,12 @@
 package cuda
 
 import (
-	"context"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/evotune/evotune/evaluator"
 )
-
-// TestGateKeepsApart: nobody shares while somebody is alone, and nobody is alone
-// with another; all come to their turn.
-func TestGateKeepsApart(t *testing.T) {
-	g := newGate()
-	g.patience, g.longest = 5*time.Millisecond, 10*time.Millisecond
-	defer g.close()
-	var sharing, alone, wrong atomic.Int64
-	var wait sync.WaitGroup
-	for i := range 40 {
-		wait.Go(func() {
-			for range 25 {
-				if i%4 == 0 {
-					release, err := g.single(t.Context())
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if alone.Add(1) != 1 || sharing.Load() != 0 {
-						wrong.Add(1)
-					}
-					time.Sleep(50 * time.Microsecond)
-					alone.Add(-1)
-					release()
-					release() // again, harmlessly
-				} else {
-					release, err := g.share(t.Context())
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					sharing.Add(1)
-					if alone.Load() != 0 {
-						wrong.Add(1)
-					}
-					time.Sleep(100 * time.Microsecond)
-					sharing.Add(-1)
-					release()
-				}
-			}
-		})
-	}
-	wait.Wait()
-	if n := wrong.Load(); n > 0 {
-		t.Errorf("%d times two were in who exclude each other", n)
-	}
-	if g.entries != 250 || g.phases == 0 || g.phases > g.entries/2 {
-		t.Errorf("%d entries in %d phases, want 250 in fewer than half as many", g.entries, g.phases)
-	}
-}
-
-// TestGateGivesUp: who stops waiting leaves no trace.
-func TestGateGivesUp(t *testing.T) {
-	g := newGate()
-	defer g.close()
-	share, err := g.share(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := g.single(ctx); err == nil {
-		t.Error("alone while another shares")
-	}
-	again, err := g.share(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	again()
-	share()
-	alone, err := g.single(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := g.share(ctx); err == nil {
-		t.Error("shared while another is alone")
-	}
-	alone()
-}
 
 func TestFaultLines(t *testing.T) {
 	for _, c := range []struct {

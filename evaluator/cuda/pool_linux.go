@@ -14,6 +14,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/plain"
+	"github.com/evotune/evotune/internal/turns"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 // A gpu is one device with its workers.
 type gpu struct {
 	device  wire.Device
-	gate    *gate // as startup, of all labs on it
+	gate    *turns.Turns // as startup, of all labs on it
 	startup *startup
 	before  time.Duration // for which it was kept free before the lab was open
 	parity  *pool
@@ -48,7 +49,7 @@ type pool struct {
 	// alone says that its work is timed.
 	alone bool
 	size  int
-	slots *queue
+	slots queue
 
 	mu       sync.Mutex
 	idle     []*worker
@@ -89,7 +90,7 @@ func (p *pool) own(ctx context.Context, do func(w *worker) error) error {
 // while nobody else is on it.
 func (p *pool) run(ctx context.Context, fresh bool, do func(w *worker) error) error {
 	var w *worker
-	w, leave, err := p.enter(ctx, p.gpu.gate.share, func() bool { return fresh }, func() { p.put(w) })
+	w, leave, err := p.enter(ctx, p.gpu.gate.Share, func() bool { return fresh }, func() { p.put(w) })
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (p *pool) enter(ctx context.Context, how func(context.Context) (func(), err
 	}
 	undo = append(undo, free)
 	if p.alone {
-		open, err := p.gpu.gate.single(ctx)
+		open, err := p.gpu.gate.Alone(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -315,7 +316,7 @@ func (p *pool) prepare(w *worker) {
 	if first == nil {
 		return
 	}
-	leave, err := p.gpu.gate.share(p.h.Life)
+	leave, err := p.gpu.gate.Share(p.h.Life)
 	if err != nil {
 		return
 	}

@@ -110,7 +110,7 @@ func (h *lab) profileOne(ctx context.Context, g *gpu, c *candidate, jail *proces
 			return "", err
 		}
 	}
-	release, err := g.gate.single(ctx)
+	release, err := g.gate.Alone(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -2,73 +2,41 @@ package cuda
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 )
 
-// Who came to the lab first goes first, whenever it began to wait; who gives up leaves no gap.
+// Who came to the lab first goes first, whenever it began to wait.
 func TestQueue(t *testing.T) {
-	q := newQueue(1)
-	leave, err := q.enter(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone, giveUp := context.WithCancel(t.Context())
-	var mu sync.Mutex
-	var order []int64
-	var all sync.WaitGroup
-	for n, rank := range []int64{7, 3, 9, 3, 0, 5} {
-		ctx := ranked(t.Context(), rank)
-		if rank == 5 {
-			ctx = ranked(gone, rank)
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(1)
+		leave, err := q.enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
-		all.Go(func() {
-			out, err := q.enter(ctx)
-			if rank == 5 {
-				if !errors.Is(err, context.Canceled) {
-					t.Errorf("who gave up: %v", err)
+		var order []string
+		var all sync.WaitGroup
+		come := func(ctx context.Context, name string) {
+			all.Go(func() {
+				out, err := q.enter(ctx)
+				if err != nil {
+					t.Error(err)
+					return
 				}
-				return
-			}
-			mu.Lock()
-			order = append(order, rank)
-			mu.Unlock()
-			out()
-		})
-		for range 1000 { // until it waits
-			q.mu.Lock()
-			waiting := len(q.waiting)
-			q.mu.Unlock()
-			if waiting == n+1 {
-				break
-			}
-			time.Sleep(time.Millisecond)
+				order = append(order, name)
+				out()
+			})
+			synctest.Wait()
 		}
-	}
-	giveUp()
-	for range 1000 {
-		q.mu.Lock()
-		waiting := len(q.waiting)
-		q.mu.Unlock()
-		if waiting == 5 {
-			break
+		come(ranked(t.Context(), 7), "seventh")
+		come(ranked(t.Context(), 3), "third")
+		come(t.Context(), "for no candidate")
+		leave()
+		all.Wait()
+		if want := []string{"for no candidate", "third", "seventh"}; !slices.Equal(order, want) {
+			t.Errorf("in the order %q, want %q", order, want)
 		}
-		time.Sleep(time.Millisecond)
-	}
-	leave()
-	all.Wait()
-	if !slices.Equal(order, []int64{0, 3, 3, 7, 9}) {
-		t.Errorf("in the order %v", order)
-	}
-	for range 2 { // the place is free again, and there is one
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		_, err = q.enter(ctx)
-		cancel()
-	}
-	if !errors.Is(err, context.DeadlineExceeded) || q.free != 0 || len(q.waiting) != 0 {
-		t.Errorf("%v, %d free, %d waiting", err, q.free, len(q.waiting))
-	}
+	})
 }

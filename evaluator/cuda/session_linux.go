@@ -145,11 +145,11 @@ func (s *session) lost() bool { return s.all[0].lost.Swap(false) }
 // else; whether it must be one is asked when there is a place for it.
 func (s *session) open(ctx context.Context, p *pool, fresh func() bool) error {
 	s.pool = p
-	how := s.gpu.gate.share
+	how := s.gpu.gate.Share
 	if s.all[0].traps.Load() {
 		// On an H200 the driver tells of a trap after half a second, and after two beside other candidates:
 		// those that wait for the device would wait for that.
-		how = s.gpu.gate.single
+		how = s.gpu.gate.Alone
 	}
 	w, leave, err := p.enter(ctx, how, fresh, s.giveBack)
 	if err == nil {

@@ -137,12 +137,8 @@ func TestTrapAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := h.gpus[0].gate
-		g.mu.Lock()
-		alone, sharing := g.alone, g.sharing
-		g.mu.Unlock()
-		if alone != traps || sharing != map[bool]int{false: 1}[traps] {
-			t.Errorf("traps %v: alone %v, %d share", traps, alone, sharing)
+		if g := h.gpus[0].gate.Usage(); g.Alone != traps || g.Sharing != map[bool]int64{false: 1}[traps] {
+			t.Errorf("traps %v: %+v", traps, g)
 		}
 		if _, err := s.Close(); err != nil {
 			t.Error(err)

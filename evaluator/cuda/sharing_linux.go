@@ -1,11 +1,15 @@
 package cuda
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/evotune/evotune/internal/turns"
+)
 
 // A common is what all labs of this process have of one GPU: the gate that says who may
 // use it, and the workers that are being started on it.
 type common struct {
-	gate    *gate
+	gate    *turns.Turns
 	startup *startup
 	labs    int
 }
@@ -36,7 +40,7 @@ func leaveGPU(uuid string) {
 	c := commons.of[uuid]
 	if c.labs--; c.labs == 0 {
 		delete(commons.of, uuid)
-		c.gate.close()
+		c.gate.Close()
 		c.startup.close()
 	}
 }

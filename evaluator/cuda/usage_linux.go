@@ -12,13 +12,13 @@ func (h *lab) Usage() evaluator.Usage {
 	u := evaluator.Usage{Stages: h.stages.all(), Waiting: map[string]int{"compiler": int(h.compileQueue.Load())}}
 	wall := float64(max(time.Since(h.opened), 1))
 	for _, g := range h.gpus {
-		held, waiting := g.gate.held()
-		u.Reserved += float64(held-g.before) / wall / float64(len(h.gpus))
+		gate := g.gate.Usage()
+		u.Reserved += float64(gate.Held-g.before) / wall / float64(len(h.gpus))
 		u.Measuring += float64(g.measured.Load()) / wall / float64(len(h.gpus))
 		for _, p := range g.pools() {
 			u.Waiting[p.name] += int(p.queued.Load())
 		}
-		u.Waiting["timing"] += waiting
+		u.Waiting["timing"] += gate.Waiting
 	}
 	return u
 }

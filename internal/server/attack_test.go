@@ -189,7 +189,7 @@ func TestIdleStreams(t *testing.T) {
 func TestPendingAnalyses(t *testing.T) {
 	f, c := finished(t, 60)
 	s := f.service
-	leave, err := s.heavy.enter(t.Context())
+	leave, err := s.heavily(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

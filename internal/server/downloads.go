@@ -63,7 +63,7 @@ func (s *Service) downloadRoutes() {
 	huma.Register(s.api, operation(http.MethodGet, "/v1/campaigns/{id}/report", "report", api.Viewer, "What a campaign did, as `tune report` writes it: a zip", 404, 409, 422),
 		func(ctx context.Context, in *One) (*download, error) {
 			// A report is made of the whole log, in memory.
-			leave, err := s.heavy.enter(ctx)
+			leave, err := s.heavily(ctx)
 			if err != nil {
 				return nil, failed(err)
 			}
@@ -97,25 +97,19 @@ func (s *Service) downloadRoutes() {
 		})
 }
 
-// A gate lets one in at a time, and nobody while a candidate is timed on the processor.
-type gate chan struct{}
-
-// enter waits for its turn, and returns how to leave.
-func (g gate) enter(ctx context.Context) (leave func(), err error) {
-	select {
-	case g <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// heavily waits for the only place among what takes much memory, and until no candidate is timed on
+// the processor.
+func (s *Service) heavily(ctx context.Context) (leave func(), err error) {
+	out, err := s.heavy.Share(ctx)
+	if err != nil {
+		return nil, err
 	}
 	release, err := cpu.Share(ctx)
 	if err != nil {
-		<-g
+		out()
 		return nil, err
 	}
-	return func() {
-		release()
-		<-g
-	}, nil
+	return func() { release(); out() }, nil
 }
 
 // mostScans is how many requests may read through whole campaigns at once. Each takes memory

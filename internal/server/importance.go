@@ -99,7 +99,7 @@ func (l *analyses) get(ctx context.Context, s *Service, key analysisKey, last ui
 				l.pending--
 			}()
 			var leave func()
-			if leave, a.err = s.heavy.enter(s.ending); a.err != nil {
+			if leave, a.err = s.heavily(s.ending); a.err != nil {
 				return
 			}
 			defer leave()

@@ -18,6 +18,7 @@ import (
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator/share"
 	"github.com/evotune/evotune/internal/fleet"
+	"github.com/evotune/evotune/internal/turns"
 	"github.com/evotune/evotune/store"
 )
 
@@ -57,12 +58,12 @@ type Service struct {
 	machine  *evotune.Machine // nil: questions alone
 	tools    *evotune.Machine // machine, or one for questions
 	log      *slog.Logger
-	state    *state      // nil without a machine
-	tokens   *tokens     // nil without a machine: then there are none
-	jobs     *scheduler  // nil without a machine
-	ops      *operations // nil without a machine
-	fleet    *workers    // nil without a fleet
-	heavy    gate        // what takes much memory
+	state    *state       // nil without a machine
+	tokens   *tokens      // nil without a machine: then there are none
+	jobs     *scheduler   // nil without a machine
+	ops      *operations  // nil without a machine
+	fleet    *workers     // nil without a fleet
+	heavy    *turns.Turns // what takes much memory: one at a time
 	scans    *semaphore.Weighted
 	audit    *audit // nil without a machine
 	limits   *limiters
@@ -87,7 +88,7 @@ type Service struct {
 // New makes a service, which goes on with every campaign that it had when it ended. The
 // error is one of the store, or store.ErrLocked when another process serves it.
 func New(o Options) (*Service, error) {
-	s := &Service{store: o.Store, reader: newRemembered(o.Store), machine: o.Machine, log: o.Logger, charts: newCharts(o.Store), heavy: make(gate, 1), scans: semaphore.NewWeighted(mostScans), closing: closing{inFlight: 4 * time.Second, stuck: 2 * time.Second}}
+	s := &Service{store: o.Store, reader: newRemembered(o.Store), machine: o.Machine, log: o.Logger, charts: newCharts(o.Store), heavy: turns.New(1), scans: semaphore.NewWeighted(mostScans), closing: closing{inFlight: 4 * time.Second, stuck: 2 * time.Second}}
 	s.streams = newStreams(s)
 	if s.log == nil {
 		s.log = slog.Default()

@@ -3,26 +3,25 @@ package process
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/evotune/evotune/internal/turns"
 )
 
 // The host is shared by all labs of this process: what is compiled, and what is launched
 // without being timed on the CPU, holds a share of it, and what is timed there holds
-// all of it, or all but the cores that it leaves to others. The semaphore serves in the
-// order of asking: a timing waits for what is under way, nothing new overtakes it, and it
+// all of it, or all but the cores that it leaves to others. They come in the order of
+// asking: a timing waits for what is under way, nothing new overtakes it, and it
 // overtakes nothing. Work that holds a part of the host never waits for a GPU, so there is
 // no circle of waits.
 const (
-	wholeHost = 1 << 30
+	wholeHost = turns.Many
 	// usualShare is more than the cores that a timing leaves: only work that asks for
 	// single cores runs beside a timing.
 	usualShare = 1 << 12
 )
 
-var host = semaphore.NewWeighted(wholeHost)
+var host = turns.New(wholeHost)
 
 // A hold is a part of the host that a context's owner has.
 type hold struct {
@@ -33,7 +32,7 @@ type hold struct {
 type holdKey struct{}
 
 // errUpgrade is a fault of evotune: it would wait for itself.
-var errUpgrade = errors.New("who holds a share of the host cannot have all of it")
+var errUpgrade = errors.New("a holder of a share of the host cannot have all of it")
 
 // ShareHost waits for a share of the host and returns how to give it back. Who has the
 // context that it returns has the share, and waits for no other.
@@ -76,12 +75,13 @@ func enterHost(ctx context.Context, part int64) (context.Context, func(), error)
 		}
 		return ctx, func() {}, nil
 	}
-	if err := host.Acquire(ctx, part); err != nil {
+	leave, err := host.Enter(ctx, part, 0)
+	if err != nil {
 		return nil, nil, err
 	}
 	h := &hold{part: part}
-	return context.WithValue(ctx, holdKey{}, h), sync.OnceFunc(func() {
+	return context.WithValue(ctx, holdKey{}, h), func() {
 		h.over.Store(true)
-		host.Release(part)
-	}), nil
+		leave()
+	}, nil
 }
