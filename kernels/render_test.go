@@ -461,9 +461,7 @@ func TestRenderedText(t *testing.T) {
 					add(im.RenderBaseline(s))
 				}
 			}
-			for _, start := range im.Starts {
-				texts = append(texts, start)
-			}
+			texts = append(texts, im.Starts...)
 			rng := rand.New(rand.NewSource(1))
 			for range 3 {
 				add(im.Render(spaceOf(t, im).Random(rng)))
