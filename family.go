@@ -597,8 +597,8 @@ func (r *familyRun) part(ctx context.Context, o Options, part campaign.Part) (Fi
 		return r.machine.Resume(ctx, r.s, id, part.Budget, o)
 	}
 	job := r.jobFor(id)
-	if job.WarmStart == 0 && job.Strategy != "random" { // recorded spaces as well
-		job.WarmStart = DefaultWarmStart
+	if job.WarmStart == nil && job.Strategy != "random" { // recorded spaces as well
+		job.WarmStart = new(DefaultWarmStart)
 	}
 	if job.Budget = part.Budget; len(r.Plan.Tables) > 0 {
 		job.Kernel, job.Table = "", r.Plan.Tables[part.Member]
@@ -667,7 +667,7 @@ func (r *familyRun) finalsShare(member, waiting int) (time.Duration, error) {
 // the neighbors' winners were not evaluated. Each comparison is a campaign that begins with these
 // winners and does not search.
 func (r *familyRun) compare(ctx context.Context) (bool, error) {
-	if r.job.Finalists < 0 {
+	if r.job.FinalsOf() < 1 {
 		return true, nil
 	}
 	for n, name := range slices.Concat(r.Plan.Between, r.Plan.Tuned) {
@@ -690,7 +690,7 @@ func (r *familyRun) compare(ctx context.Context) (bool, error) {
 		if job.Start = job.Start[:min(len(job.Start), compared)]; len(job.Start) == 0 {
 			continue // there is no winner, or nothing to compare
 		}
-		job.Budget.Evaluations, job.Finalists = len(job.Start), len(job.Start)
+		job.Budget.Evaluations, job.Finalists = len(job.Start), new(len(job.Start))
 		text := name
 		for _, s := range job.Start {
 			text += "\n" + s.Genome

@@ -118,7 +118,7 @@ func TestFamilyRefuses(t *testing.T) {
 func TestFamilyName(t *testing.T) {
 	m := new(Machine)
 	id := func(seed int64, budget int, spec FamilySpec) string {
-		f, err := m.Family(t.Context(), Job{Kernel: "sgemm", Backend: CPU, Seed: seed, Budget: Budget{Evaluations: budget}}, spec)
+		f, err := m.Family(t.Context(), Job{Kernel: "sgemm", Backend: CPU, Seed: new(seed), Budget: Budget{Evaluations: budget}}, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestFamilyResumed(t *testing.T) {
 		}
 	}
 	m := new(Machine)
-	job := Job{Table: files[0], Seed: 5, Budget: Budget{Evaluations: 90}}
+	job := Job{Table: files[0], Seed: new(int64(5)), Budget: Budget{Evaluations: 90}}
 	spec := FamilySpec{Grids: files[1:]}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -277,7 +277,7 @@ func TestFamilyTime(t *testing.T) {
 		time time.Duration
 		want bool
 	}{{1500 * time.Millisecond, true}, {1500 * time.Millisecond, false}, {4 * time.Second, true}, {4 * time.Second, false}, {time.Second, false}} {
-		f, err := m.Family(t.Context(), Job{Table: files[0], Seed: 1, Budget: Budget{Time: c.time}}, FamilySpec{Grids: files[1:]})
+		f, err := m.Family(t.Context(), Job{Table: files[0], Seed: new(int64(1)), Budget: Budget{Time: c.time}}, FamilySpec{Grids: files[1:]})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/campaign"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/store"
@@ -23,22 +24,18 @@ const (
 	Replay = "replay"     // no device: results of a recorded table
 )
 
-// The values that zero fields of a Job stand for.
+// What the options of a Job come to where it leaves them to the campaign and the device decides.
 const (
-	DefaultTime      = 2 * time.Minute
+	DefaultTime      = 2 * time.Minute // of a Budget without any limit
 	DefaultWindow    = campaign.DefaultWindow
-	DefaultGPUWindow = backend.GPUWindow
-	DefaultFinalists = campaign.DefaultFinalists
+	DefaultGPUWindow = backend.GPUWindow // for each: compilers and sanitizers work ahead of a GPU
 	DefaultWarmStart = campaign.DefaultWarmStart
 )
 
 // The largest values that a new job may have.
 const (
-	MaxWindow      = 1024 // of Window, Finalists and WarmStart: the time of a proposal grows with them
-	MaxNames       = 1024 // of Shapes and Implementations
-	MaxEvaluations = record.MaxEvaluations
-	MaxTime        = record.MaxTime
-	MaxAmount      = record.MaxAmount
+	MaxWindow = 1024 // the time of a proposal grows with it
+	MaxTime   = record.MaxTime
 )
 
 // The values of Job.Sanitize: which candidates that passed parity are sanitized.
@@ -49,52 +46,13 @@ const (
 
 // What campaigns record, as aliases.
 type (
-	// A Job says what is tuned and how. It is self-contained, and a campaign records it.
-	// As JSON it can be sent to another machine, with its field names in lower
-	// case (WarmStart is warm_start). Only Kernel (or Table) is required.
+	// A Job says what is tuned and how. It is self-contained, and a campaign records it. As JSON it can be sent to
+	// another machine, and to a service. Only Kernel (or Table) is required.
 	//
-	//   - ID names the campaign in the store. Empty means "<kernel>-<8 random hex digits>".
-	//   - Kernel is the name of the kernel. With a Table it is the table's.
-	//   - Shapes are the names of the shapes to tune for, together. Empty means the
-	//     kernel's first.
-	//   - Backend is Auto, CPU, CUDA or Replay. Empty means Auto, or Replay with a Table.
-	//   - Definitions are folders with definitions of kernels. They replace built-in
-	//     kernels of the same name, and those of Machine.Definitions.
-	//   - Table is the file of a recorded space, for the backend Replay.
-	//   - Implementations are the names of those that are searched. Empty means all that
-	//     the kernel has for the backend, except those whose target the device cannot run.
-	//   - Hash is that of the definition or the table, which a campaign records. A job
-	//     with a hash is refused when the kernel's differs. Empty means any.
-	//   - Limits are the device's properties for constraints, as in
-	//     [kernels.Limits], which a campaign records. Nil means those of this machine's
-	//     device; an empty map means the values that kernels assume for an unknown
-	//     device.
-	//   - Sweep measures every genome, or a uniform sample of Budget.Evaluations, and slow
-	//     genomes as often as others. Strategy, Finalists, WarmStart and other budgets
-	//     must be left out then.
-	//   - Sanitize is SanitizeAll or SanitizeContenders. With the latter a candidate that passed
-	//     parity, and whose first readings are more than a quarter slower than the best that was
-	//     known when it was proposed, is not sanitized: its verdict is evaluator.Slower. Empty
-	//     means all. Sweeps and tables take only that.
-	//   - Strict refuses the job before anything is searched if a negative control that every
-	//     definition has would be taken for correct at a tuned shape. Otherwise the campaign
-	//     says so, and its winner is not proven. Tables take no Strict.
-	//   - WarmStart is the largest number of winners of earlier campaigns of the same
-	//     kernel that the search begins with. Zero means DefaultWarmStart, and none for
-	//     the strategy "random" and the backend Replay; -1 means none.
-	//   - Strategy names the search, as in search.Names. Empty means "evolution".
-	//   - Seed determines the search's path and the data that candidates see.
-	//   - Window is how many proposals are in flight. It is part of the search's path,
-	//     unlike the number of workers. Zero means DefaultWindow, or DefaultGPUWindow for
-	//     each GPU.
-	//   - Finalists is how many candidates are measured again at the end. Zero means
-	//     DefaultFinalists; -1 means that there are no finals.
-	//   - Start are genomes that are proposed before all others. Nil means those of
-	//     WarmStart and then those that the definition names, which a campaign records here
-	//     and [Target.Fix] fills in. Empty and not nil means none.
-	//     The strategy "random", the backend Replay and sweeps use none of the definition's.
-	//   - Arch is the processor architecture that the search runs on, which a campaign records.
-	//   - Budget ends the campaign. Zero means a Time of DefaultTime; for a sweep, no limit.
+	// Each field is an option of `tune run`, or is filled in when the campaign begins. docs/options.md lists the
+	// options with their defaults and bounds. A zero field is its default. Where zero is another value than the
+	// default, as of Seed, WarmStart and Finalists, the field is a pointer, and nil is the default: Finalists:
+	// new(0) means that there are no finals.
 	Job = record.Job
 	// A Budget combines limits. The first that is reached ends the search, and a zero
 	// field sets no limit: Evaluations, Time (wall time of the whole campaign over all
@@ -130,25 +88,8 @@ func RecordedJob(c store.Campaign) (Job, error) {
 
 // wrong lists the fields of a job that are wrong whatever its kernel is.
 func wrong(j Job) (list wrongFields) {
-	for _, n := range []struct {
-		field              string
-		value, least, most int
-	}{
-		{"window", j.Window, 0, MaxWindow},
-		{"finalists", j.Finalists, -1, MaxWindow},
-		{"warm-start", j.WarmStart, -1, MaxWindow},
-	} {
-		if n.value < n.least || n.value > n.most {
-			list.add(n.field, "is %d: give %d to %d", n.value, n.least, n.most)
-		}
-	}
-	for _, n := range []struct {
-		field  string
-		number int
-	}{{"shape", len(j.Shapes)}, {"implementation", len(j.Implementations)}} {
-		if n.number > MaxNames {
-			list.add(n.field, "is there %d times: give at most %d", n.number, MaxNames)
-		}
+	for _, w := range option.Check(j) {
+		list.add(w.Name, "%s", w.Why)
 	}
 	if known := search.Names(); j.Strategy != "" && !slices.Contains(known, j.Strategy) {
 		list.add("strategy", "%q is not known: there are %s", j.Strategy, strings.Join(known, ", "))
@@ -171,7 +112,7 @@ func check(j Job) error {
 		return nil
 	case j.Sanitize == SanitizeContenders:
 		return errors.New("sanitize contenders is not for a sweep, which records the verdict of every genome: leave it out")
-	case j.Strategy != "" && j.Strategy != sweepStrategy || j.Finalists > 0 || j.WarmStart > 0 || len(j.Start) > 0:
+	case j.Strategy != "" && j.Strategy != sweepStrategy || j.Finalists != nil && *j.Finalists > 0 || j.WarmStart != nil && *j.WarmStart > 0 || len(j.Start) > 0:
 		return errors.New("a sweep has no strategy, no finals and no warm start")
 	case j.Budget != Budget{Evaluations: j.Budget.Evaluations}:
 		return errors.New("a sweep ends by its number of evaluations alone")

@@ -93,7 +93,7 @@ func (m *Machine) backend(name string) (evaluator.Backend, error) {
 }
 
 func unknownBackend(name string) error {
-	return badInput(fmt.Errorf("unknown backend %q: there are %s, %s and %s", name, Auto, strings.Join(backend.Names(), ", "), Replay))
+	return badField("backend", "%q is not known: there are %s, %s and %s", name, Auto, strings.Join(backend.Names(), ", "), Replay)
 }
 
 // badOption is the error of a backend that could not be made: an ErrInput if one of its

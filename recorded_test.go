@@ -83,10 +83,10 @@ func TestRecordedJobs(t *testing.T) {
 	s, _ := recordedStore(t)
 	c, job := kernelOf(t, s, "mine", false)
 	if job.ID != c.ID || job.Backend != CPU || len(job.Hash) != 64 || job.Limits["device_cores"] < 1 || len(job.Definitions) != 1 ||
-		!filepath.IsAbs(job.Definitions[0]) || job.Window != DefaultWindow || job.Finalists != 2 || job.Budget.Evaluations != 4 || job.Table != "" {
+		!filepath.IsAbs(job.Definitions[0]) || job.Window != DefaultWindow || job.FinalsOf() != 2 || job.Budget.Evaluations != 4 || job.Table != "" {
 		t.Errorf("the search is read as %+v", job)
 	}
-	if _, job := kernelOf(t, s, "mine", true); job.Strategy != sweepStrategy || job.Budget.Evaluations != 2 || job.Finalists != -1 {
+	if _, job := kernelOf(t, s, "mine", true); job.Strategy != sweepStrategy || job.Budget.Evaluations != 2 || job.FinalsOf() != 0 {
 		t.Errorf("the sweep is read as %+v", job)
 	}
 	if _, job := kernelOf(t, s, "synthetic-1000", false); job.Backend != Replay || filepath.Base(job.Table) != "synthetic.json" {

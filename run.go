@@ -307,8 +307,8 @@ func warmStart(j Job) int {
 	switch {
 	case j.Sweep || j.Start != nil:
 		return 0
-	case j.WarmStart != 0:
-		return j.WarmStart
+	case j.WarmStart != nil:
+		return *j.WarmStart
 	case cold(j):
 		return 0
 	}

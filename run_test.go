@@ -46,7 +46,7 @@ func TestWorkers(t *testing.T) {
 
 // TestSearches: workers of a search are started where there will be one.
 func TestSearches(t *testing.T) {
-	job := Job{Table: "internal/tables/testdata/synthetic.json", Strategy: "random", Finalists: -1, Budget: Budget{Evaluations: 12}}
+	job := Job{Table: "internal/tables/testdata/synthetic.json", Strategy: "random", Finalists: new(0), Budget: Budget{Evaluations: 12}}
 	s := openStore(t)
 	fin, err := (&Machine{}).Run(t.Context(), s, job, Options{})
 	if err != nil {
@@ -201,7 +201,7 @@ func TestFix(t *testing.T) {
 // TestFixCPULong is TestFix on this machine, without the results, which are measured.
 func TestFixCPULong(t *testing.T) {
 	longtest.Long(t, "it tunes a kernel on the CPU five times")
-	testFix(t, Job{Kernel: "softmax", Backend: CPU, Finalists: -1}, []store.Kind{store.KindStarted, store.KindAsked})
+	testFix(t, Job{Kernel: "softmax", Backend: CPU, Finalists: new(0)}, []store.Kind{store.KindStarted, store.KindAsked})
 }
 
 func testFix(t *testing.T, job Job, kinds []store.Kind) {
@@ -213,8 +213,8 @@ func testFix(t *testing.T, job Job, kinds []store.Kind) {
 		}
 	}
 	earlier := job
-	earlier.ID, earlier.Seed, earlier.Budget = "earlier", 1, Budget{Evaluations: 3}
-	job.ID, job.Seed, job.WarmStart, job.Budget = "campaign", 2, 2, Budget{Evaluations: 4}
+	earlier.ID, earlier.Seed, earlier.Budget = "earlier", new(int64(1)), Budget{Evaluations: 3}
+	job.ID, job.Seed, job.WarmStart, job.Budget = "campaign", new(int64(2)), new(2), Budget{Evaluations: 4}
 	if len(kinds) == 0 { // it takes no time
 		earlier.Budget.Evaluations, job.Budget.Evaluations = 16, 60
 	}
@@ -242,7 +242,7 @@ func testFix(t *testing.T, job Job, kinds []store.Kind) {
 	}
 	run(now, job) // at once
 
-	earlier.ID, earlier.Seed, earlier.Budget.Evaluations = "between", 3, 2*earlier.Budget.Evaluations
+	earlier.ID, earlier.Seed, earlier.Budget.Evaluations = "between", new(int64(3)), 2*earlier.Budget.Evaluations
 	run(later, earlier)
 	text, err := json.Marshal(fixed)
 	if err != nil {
@@ -262,7 +262,7 @@ func testFix(t *testing.T, job Job, kinds []store.Kind) {
 func TestFixNothing(t *testing.T) {
 	m := &Machine{Definitions: []string{"kernels/templates"}}
 	s := openStore(t)
-	job := Job{Table: "internal/tables/testdata/synthetic.json", WarmStart: 4, Budget: Budget{Evaluations: 5}}
+	job := Job{Table: "internal/tables/testdata/synthetic.json", WarmStart: new(4), Budget: Budget{Evaluations: 5}}
 	target, err := m.Target(job)
 	if err != nil {
 		t.Fatal(err)
@@ -312,7 +312,7 @@ func TestCampaignsAtOnce(t *testing.T) {
 	alone := make([][]string, len(jobs))
 	for i := range jobs {
 		jobs[i] = Job{
-			ID: fmt.Sprint("campaign-", i), Table: "internal/tables/testdata/synthetic.json", Seed: int64(i), Budget: Budget{Evaluations: 100},
+			ID: fmt.Sprint("campaign-", i), Table: "internal/tables/testdata/synthetic.json", Seed: new(int64(i)), Budget: Budget{Evaluations: 100},
 		}
 		s := openStore(t)
 		if _, err := new(Machine).Run(t.Context(), s, jobs[i], Options{Workers: 1}); err != nil {
@@ -368,7 +368,7 @@ func TestCPUCampaignsAtOnceLong(t *testing.T) {
 					}
 				}
 			}
-			done, err := m.Run(ctx, s, Job{Kernel: names[i], Backend: CPU, Seed: int64(i), WarmStart: -1, Finalists: 1, Budget: Budget{Evaluations: 3}}, o)
+			done, err := m.Run(ctx, s, Job{Kernel: names[i], Backend: CPU, Seed: new(int64(i)), WarmStart: new(0), Finalists: new(1), Budget: Budget{Evaluations: 3}}, o)
 			if err == nil && (done.Complete != (i != 1) || i != 1 && done.Evaluated != 3) {
 				err = fmt.Errorf("%+v", done)
 			}

@@ -108,7 +108,7 @@ func (p *pair) run(name string, evaluations int, sanitizers ...string) (out seen
 			},
 		})
 	}()
-	job := Job{ID: "of-" + name, Kernel: "softmax", Shapes: []string{"8192x64"}, Backend: CPU, Strategy: "random", Seed: 4, Window: 2, WarmStart: -1, Finalists: -1, Budget: Budget{Evaluations: evaluations}}
+	job := Job{ID: "of-" + name, Kernel: "softmax", Shapes: []string{"8192x64"}, Backend: CPU, Strategy: "random", Seed: new(int64(4)), Window: 2, WarmStart: new(0), Finalists: new(0), Budget: Budget{Evaluations: evaluations}}
 	coordinator := &Machine{Elsewhere: &FleetDevice{Device: device, Limits: limits, Workers: 1}}
 	done, err := coordinator.Run(p.Context(), nil, job, Options{Fleet: p.hub, Listen: func(e Event) {
 		if e.Evaluated == nil {

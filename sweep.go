@@ -35,7 +35,7 @@ func (t *Target) sweep() error {
 		rand.Read(id[:]) // it never fails
 		t.Job.ID = t.Job.Kernel + "-sweep-" + hex.EncodeToString(id[:])
 	}
-	t.Job.Strategy, t.Job.Finalists = sweepStrategy, -1
+	t.Job.Strategy, t.Job.Finalists = sweepStrategy, new(0)
 	return nil
 }
 

@@ -440,7 +440,7 @@ func (t *Target) plan() (evaluator.Plan, error) {
 		return evaluator.Plan{}, err
 	}
 	plan := evaluator.Plan{
-		Definition: t.definition, Implementations: t.chosen, Tune: tune, Seed: uint64(t.Job.Seed),
+		Definition: t.definition, Implementations: t.chosen, Tune: tune, Seed: uint64(t.Job.SearchSeed()),
 		Debug: t.debug, Pools: t.pools, Search: t.search, Contenders: t.Job.Sanitize == SanitizeContenders, Strict: t.Job.Strict,
 	}
 	plan.Sanitize, plan.SanitizeAlso = t.sanitized(tune)

@@ -6,10 +6,12 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -48,34 +50,27 @@ func TestChooseImplementations(t *testing.T) {
 func TestTargetBadInput(t *testing.T) {
 	const table = "internal/tables/testdata/synthetic.json"
 	for want, j := range map[string]Job{
-		"kernel is missing": {},
-		"unknown kernel":    {Kernel: "nobody"},
-		"unknown backend":   {Kernel: "softmax", Backend: "quantum"},
-		"go together":       {Kernel: "softmax", Table: table, Backend: CPU},
-		"no such file":      {Table: "nowhere.json"},
-		"unknown shape":     {Kernel: "softmax", Backend: CPU, Shapes: []string{"vast"}},
-		"none of this name": {Kernel: "softmax", Backend: CPU, Implementations: []string{"magic"}},
-		"is not the one":    {Kernel: "softmax", Backend: CPU, Hash: "abc"},
+		"kernel is missing":                {},
+		"unknown kernel":                   {Kernel: "nobody"},
+		"backend \"quantum\" is not known": {Kernel: "softmax", Backend: "quantum"},
+		"go together":                      {Kernel: "softmax", Table: table, Backend: CPU},
+		"no such file":                     {Table: "nowhere.json"},
+		"unknown shape":                    {Kernel: "softmax", Backend: CPU, Shapes: []string{"vast"}},
+		"none of this name":                {Kernel: "softmax", Backend: CPU, Implementations: []string{"magic"}},
+		"is not the one":                   {Kernel: "softmax", Backend: CPU, Hash: "abc"},
 		"strategy \"hope\" is not known: there are evolution": {Table: table, Strategy: "hope"},
 		"must not be negative":                                {Table: table, Budget: Budget{Evaluations: -1}},
 		"a sweep has no":                                      {Table: table, Sweep: true, Strategy: "evolution"},
 		"a sweep ends by":                                     {Table: table, Sweep: true, Budget: Budget{Patience: 3}},
 		"sample is missing":                                   {Kernel: "sgemm", Backend: CPU, Sweep: true},
 
-		"window is 1025: give 0 to 1024":       {Table: table, Window: 1025},
-		"window is -1: give 0 to 1024":         {Table: table, Window: -1},
-		"finalists is 1025":                    {Table: table, Finalists: 1025},
-		"finalists is -2: give -1 to 1024":     {Table: table, Finalists: -2},
-		"warm-start is 1025":                   {Table: table, WarmStart: 1025},
-		"shape is there 1025 times":            {Kernel: "softmax", Backend: CPU, Shapes: make([]string, 1025)},
-		"implementation is there 1025 times":   {Kernel: "softmax", Backend: CPU, Implementations: make([]string, 1025)},
-		"evaluations is 100000001":             {Table: table, Budget: Budget{Evaluations: 100_000_001}},
-		"patience is 100000001":                {Table: table, Budget: Budget{Patience: 100_000_001}},
-		"time is 277777h46m41s":                {Table: table, Budget: Budget{Time: 1_000_000_001 * time.Second}},
-		"target is NaN, it must be a number":   {Table: table, Budget: Budget{Target: math.NaN()}},
-		"target is +Inf, it must be a number":  {Table: table, Budget: Budget{Target: math.Inf(1)}},
-		"cost-per-hour is 2e+12, it must":      {Table: table, Budget: Budget{CostPerHour: 2e12, MaxCost: 1}},
-		"max-cost is NaN, it must be a number": {Table: table, Budget: Budget{CostPerHour: 1, MaxCost: math.NaN()}},
+		"window is -1: it must not be negative":       {Table: table, Window: -1},
+		"finalists is -2: it must not be negative":    {Table: table, Finalists: new(-2)},
+		"time is -1s: it must not be negative":        {Table: table, Budget: Budget{Time: -time.Second}},
+		"target is NaN: give 0 to 1000000000000":      {Table: table, Budget: Budget{Target: math.NaN()}},
+		"max-cost is +Inf: give 0 to 1000000000000":   {Table: table, Budget: Budget{CostPerHour: 1, MaxCost: math.Inf(1)}},
+		"implementation is there 1025 times: give at": {Kernel: "softmax", Backend: CPU, Implementations: make([]string, 1025)},
+		"time is 277777h46m41s: give 0s to 277777h4":  {Table: table, Budget: Budget{Time: MaxTime + time.Second}},
 	} {
 		if got, err := new(Machine).Target(j); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) || got != nil {
 			t.Errorf("%+v: %v, want %q", j, err, want)
@@ -94,7 +89,7 @@ func TestTargetWrongFields(t *testing.T) {
 		t.Errorf("%v are wrong, want %v: %v", got, want, err)
 	}
 	for want, j := range map[string]Job{
-		"window,finalists,strategy,implementation,shape": {Kernel: "softmax", Backend: CPU, Window: -1, Finalists: -2, Strategy: "hope", Shapes: []string{"vast"}, Implementations: []string{"magic"}},
+		"window,finalists,strategy,implementation,shape": {Kernel: "softmax", Backend: CPU, Window: -1, Finalists: new(-2), Strategy: "hope", Shapes: []string{"vast"}, Implementations: []string{"magic"}},
 		"strategy,kernel": {Kernel: "no-such", Backend: CPU, Strategy: "hope"},
 		"strategy":        {Kernel: "softmax", Backend: CPU, Strategy: "hope"},
 	} {
@@ -112,14 +107,48 @@ func TestTargetWrongFields(t *testing.T) {
 	}
 }
 
-// The largest values of a job are taken.
+// Every option of a job takes its bounds, and nothing beyond them.
 func TestTargetBounds(t *testing.T) {
-	j := Job{
-		Table: "internal/tables/testdata/synthetic.json", Window: MaxWindow, Finalists: MaxWindow, WarmStart: MaxWindow,
-		Budget: Budget{Evaluations: MaxEvaluations, Patience: MaxEvaluations, Time: MaxTime, Target: MaxAmount, CostPerHour: MaxAmount, MaxCost: MaxAmount},
+	table := "internal/tables/testdata/synthetic.json"
+	largest := Job{Table: table, Budget: Budget{CostPerHour: 1}}
+	bounded := 0
+	for _, f := range option.Of(Job{}) {
+		tag := func(name string) float64 {
+			x, err := strconv.ParseFloat(f.Tag.Get(name), 64)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", f.Key, name, err)
+			}
+			return x
+		}
+		if f.Tag.Get("maximum") == "" {
+			if k := f.Kind().Kind(); (k == reflect.Int || k == reflect.Float64) && f.Name != "seed" {
+				t.Errorf("%s has no maximum", f.Key)
+			}
+			continue
+		}
+		bounded++
+		set := func(j *Job, x float64) {
+			at := f.Value(j)
+			if at.Kind() == reflect.Pointer {
+				at.Set(reflect.New(f.Kind()))
+				at = at.Elem()
+			}
+			at.Set(reflect.ValueOf(x).Convert(f.Kind()))
+		}
+		set(&largest, tag("maximum"))
+		for _, x := range []float64{2 * tag("maximum"), tag("minimum") - 1} {
+			j := Job{Table: table, Budget: Budget{CostPerHour: 1}}
+			set(&j, x)
+			if _, err := new(Machine).Target(j); len(FieldErrors(err)) != 1 || FieldErrors(err)[0].Field != f.Name {
+				t.Errorf("%s of %v: %v", f.Key, x, err)
+			}
+		}
 	}
-	if _, err := new(Machine).Target(j); err != nil {
-		t.Error(err)
+	if _, err := new(Machine).Target(largest); err != nil || bounded < 9 {
+		t.Errorf("%d options have bounds: %+v: %v", bounded, largest, err)
+	}
+	if *largest.Finalists != MaxWindow || *largest.WarmStart != MaxWindow || largest.Window != MaxWindow || largest.Budget.Time != MaxTime {
+		t.Errorf("the largest are declared twice, with other values: %+v", largest)
 	}
 }
 
@@ -130,7 +159,7 @@ func TestTargetJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	given := Job{Kernel: "softmax", Backend: CPU, Seed: 7, Limits: map[string]int64{"device_cores": 3}}
+	given := Job{Kernel: "softmax", Backend: CPU, Seed: new(int64(7)), Limits: map[string]int64{"device_cores": 3}}
 	one, err := new(Machine).Target(given)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +179,7 @@ func TestTargetJob(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(one.Job, two.Job) {
 		t.Errorf("%+v and, sent, %+v (%v)", one.Job, two.Job, err)
 	}
-	for want, j := range map[int]Job{0: {Sweep: true}, 5: {WarmStart: 5}, DefaultWarmStart: {}, -1: {WarmStart: -1}} {
+	for want, j := range map[int]Job{0: {Sweep: true}, 5: {WarmStart: new(5)}, DefaultWarmStart: {}, -1: {WarmStart: new(-1)}} {
 		if got := warmStart(j); got != want {
 			t.Errorf("%+v begins with %d, want %d", j, got, want)
 		}

@@ -13,7 +13,6 @@ package api
 
 import (
 	"encoding/json"
-	"math"
 	"slices"
 	"time"
 
@@ -45,60 +44,13 @@ func (s State) Ended() bool { return s == Finished || s == Failed || s == Cancel
 // Running says whether a campaign holds a device.
 func (s State) Running() bool { return s == Preparing || s == Searching || s == Finals }
 
-// SeedOf is the seed that a body means; 1 where it has none.
-func SeedOf(seed *int64) int64 {
-	if seed == nil {
-		return 1
-	}
-	return *seed
-}
-
-// A Submission asks for a campaign: a job, as in [evotune.Job], and its priority.
+// A Submission asks for a campaign: a job, without the fields that a campaign fills in, and what belongs to the service.
+// The tags of the fields declare options, as those of a job do.
 type Submission struct {
-	Kernel          string   `json:"kernel,omitempty" doc:"The kernel's name; with the backend replay it may be the table."`
-	Shapes          []string `json:"shapes,omitempty" maxItems:"1024" doc:"Shapes to tune for, together. Default: the kernel's first."`
-	Backend         string   `json:"backend,omitempty" enum:"auto,cpu,cuda,replay" doc:"Where candidates run. Default: auto."`
-	Table           string   `json:"table,omitempty" doc:"A recorded space on the server's disk, for the backend replay; needs the scope author."`
-	Implementations []string `json:"implementations,omitempty" maxItems:"1024" doc:"Those that are searched. Default: all for the backend."`
-	Sweep           bool     `json:"sweep,omitempty" doc:"Measure every genome, or a sample."`
-	WarmStart       int      `json:"warm_start,omitempty" minimum:"-1" maximum:"1024" doc:"Begin with up to so many earlier winners. 0: the default. -1: none."`
-	Strategy        string   `json:"strategy,omitempty" doc:"How the space is searched. Default: evolution."`
-	Seed            *int64   `json:"seed,omitempty" doc:"Fixes the path of the search; 0 is a seed, too. Default: 1."`
-	Window          int      `json:"window,omitempty" minimum:"0" maximum:"1024" doc:"Proposals in flight. 0: the default."`
-	Finalists       int      `json:"finalists,omitempty" minimum:"-1" maximum:"1024" doc:"How many are measured again at the end. 0: the default. -1: no finals."`
-	Strict          bool     `json:"strict,omitempty" doc:"Refuse a kernel that proves nothing at a tuned shape, before anything is searched."`
-	Sanitize        string   `json:"sanitize,omitempty" enum:"all,contenders" doc:"Which candidates that passed parity are sanitized. contenders: not those whose first readings are far slower than the best. Default: all."`
-	Budget          Budget   `json:"budget,omitzero" doc:"What ends the search. Default: two minutes in all."`
-	Device          string   `json:"device,omitempty" doc:"The UUID of a GPU of the service, or fleet for the devices of workers; fleet:NAME for those with this in their name. Default: any of the service or, where it has none, of workers."`
-	Workers         int      `json:"workers,omitempty" minimum:"0" maximum:"1000" doc:"Workers of the fleet at once, at most. 0: four."`
-	Priority        int      `json:"priority,omitempty" minimum:"-100" maximum:"100" doc:"The larger is run first. Default: 0."`
-}
-
-// A Budget is [evotune.Budget] in JSON. The limit that is reached first ends the search, and
-// a zero field sets no limit.
-type Budget struct {
-	Evaluations int     `json:"evaluations,omitempty" minimum:"0" maximum:"100000000" doc:"Candidates."`
-	Seconds     float64 `json:"seconds,omitempty" minimum:"0" maximum:"1000000000" doc:"Wall time over all resumptions, in seconds."`
-	Target      float64 `json:"target,omitempty" minimum:"0" maximum:"1000000000000" doc:"A speedup over the baseline."`
-	Patience    int     `json:"patience,omitempty" minimum:"0" maximum:"100000000" doc:"Candidates without a new best."`
-	CostPerHour float64 `json:"cost_per_hour,omitempty" minimum:"0" maximum:"1000000000000" doc:"What an hour of the machine costs."`
-	MaxCost     float64 `json:"max_cost,omitempty" minimum:"0" maximum:"1000000000000" doc:"What the search may cost."`
-}
-
-// BudgetOf converts a budget for JSON.
-func BudgetOf(b evotune.Budget) Budget {
-	return Budget{
-		Evaluations: b.Evaluations, Seconds: b.Time.Seconds(), Target: b.Target,
-		Patience: b.Patience, CostPerHour: b.CostPerHour, MaxCost: b.MaxCost,
-	}
-}
-
-// Budget converts b to the budget of a job.
-func (b Budget) Budget() evotune.Budget {
-	return evotune.Budget{
-		Evaluations: b.Evaluations, Time: time.Duration(math.Round(b.Seconds * float64(time.Second))), Target: b.Target,
-		Patience: b.Patience, CostPerHour: b.CostPerHour, MaxCost: b.MaxCost,
-	}
+	evotune.Job
+	Device   string `json:"device,omitempty" flag:"device" doc:"in a service: the UUID of a GPU of it, fleet for the devices of its workers, or fleet:NAME for those with this NAME in theirs (default: any of the service or, where it has none, of workers)"`
+	Workers  int    `json:"workers,omitempty" flag:"fleet-workers" minimum:"0" maximum:"1000" doc:"in a service: use at most <N> workers of its fleet at once (0: four)"`
+	Priority int    `json:"priority,omitempty" flag:"priority" minimum:"-100" maximum:"100" doc:"in a service: larger priorities run first"`
 }
 
 // A Campaign is a campaign of a service.
@@ -112,10 +64,10 @@ type Campaign struct {
 	Shapes   []string `json:"shapes"`
 	Priority int      `json:"priority"`
 	// Position in the queue, from 1; 0 when it is not waiting.
-	Position int    `json:"position,omitempty"`
-	Device   string `json:"device,omitempty" doc:"The name of the device that it runs or ran on."`
-	Budget   Budget `json:"budget"`
-	Uploaded bool   `json:"uploaded,omitempty" doc:"Its kernel was uploaded: it keeps that content, also when it is resumed."`
+	Position int            `json:"position,omitempty"`
+	Device   string         `json:"device,omitempty" doc:"The name of the device that it runs or ran on."`
+	Budget   evotune.Budget `json:"budget"`
+	Uploaded bool           `json:"uploaded,omitempty" doc:"Its kernel was uploaded: it keeps that content, also when it is resumed."`
 	// Submitted is zero for campaigns that `tune run` ran on the store, not the service.
 	Submitted time.Time `json:"submitted,omitzero"`
 	By        string    `json:"by,omitempty" doc:"The name of the token that submitted it."`
@@ -167,8 +119,8 @@ type Worker struct {
 
 // A Change of a campaign: nil fields change nothing.
 type Change struct {
-	Budget   *Budget `json:"budget,omitempty" doc:"Replaces the budget as a whole. A larger one goes on with a finished campaign."`
-	Priority *int    `json:"priority,omitempty" minimum:"-100" maximum:"100"`
+	Budget   *evotune.Budget `json:"budget,omitempty" doc:"Replaces the budget as a whole. A larger one goes on with a finished campaign."`
+	Priority *int            `json:"priority,omitempty" minimum:"-100" maximum:"100"`
 }
 
 // A Page is a part of a list. Next, when not empty, is the cursor of the next part.

@@ -75,7 +75,7 @@ func table(t *testing.T) string {
 }
 
 func recorded(t *testing.T, evaluations int) api.Submission {
-	return api.Submission{Backend: evotune.Replay, Table: table(t), Budget: api.Budget{Evaluations: evaluations}}
+	return api.Submission{Job: evotune.Job{Backend: evotune.Replay, Table: table(t), Budget: evotune.Budget{Evaluations: evaluations}}}
 }
 
 // A cutter is in front of a socket and cuts connections after some bytes.
@@ -185,7 +185,7 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	var here []string
-	job := evotune.Job{ID: campaign.ID, Backend: evotune.Replay, Table: table(t), Seed: 1, Budget: evotune.Budget{Evaluations: 40}}
+	job := evotune.Job{ID: campaign.ID, Backend: evotune.Replay, Table: table(t), Seed: new(int64(1)), Budget: evotune.Budget{Evaluations: 40}}
 	if _, err := new(evotune.Machine).Run(t.Context(), nil, job, evotune.Options{Listen: func(e evotune.Event) { here = append(here, text(t, e)) }}); err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestProblem(t *testing.T) {
 	if _, err := c.Campaign(t.Context(), "nothing"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
-	if _, err := c.Submit(t.Context(), api.Submission{Kernel: "nothing"}); !errors.Is(err, evotune.ErrInput) {
+	if _, err := c.Submit(t.Context(), api.Submission{Job: evotune.Job{Kernel: "nothing"}}); !errors.Is(err, evotune.ErrInput) {
 		t.Errorf("%v", err)
 	}
 	for _, e := range []func() error{

@@ -187,7 +187,7 @@ pace() {
   local cache
   cache=$(mktemp -d)
   # shellcheck disable=SC2086 # a list of words
-  campaign pace gemm --implementation wmma --shape 2048 --evaluations 336 --finalists -1 --warm-start off --cache-dir "$cache" ${PACE:-}
+  campaign pace gemm --implementation wmma --shape 2048 --evaluations 336 --finalists 0 --warm-start off --cache-dir "$cache" ${PACE:-}
   rm -rf "$cache"
 }
 
@@ -201,7 +201,7 @@ side() {
     worker=bin/tune-cuda tune=bin/tune
     [ $turn = old ] && worker=bin/tune-cuda-old tune=bin/tune-old
     # shellcheck disable=SC2086 # a list of words
-    $tune run ${SPACE:-attention --implementation mma --shape 2x8x512x64} --time "$(seconds "${SIDE:-40}")" --window 96 --finalists -1 --backend cuda --warm-start off \
+    $tune run ${SPACE:-attention --implementation mma --shape 2x8x512x64} --time "$(seconds "${SIDE:-40}")" --window 96 --finalists 0 --backend cuda --warm-start off \
       --cuda-worker $worker --store "$out/side-$turn.db" --cache-dir "$cache" >"$out/side-$turn.txt" 2>&1
     say "side: $turn: status $?; $(grep -h 'a minute)' "$out/side-$turn.txt" | tail -1)"
     rm -rf "$cache"
@@ -261,7 +261,7 @@ devices() {
     for d in 0 all; do
       cache=$(mktemp -d)
       # shellcheck disable=SC2086 # words
-      campaign "devices-${k%% *}-$d" $k --time "$(seconds 15)" --window 96 --finalists -1 --warm-start off --cuda-devices "$d" --cache-dir "$cache"
+      campaign "devices-${k%% *}-$d" $k --time "$(seconds 15)" --window 96 --finalists 0 --warm-start off --cuda-devices "$d" --cache-dir "$cache"
       rm -rf "$cache"
     done
   done
@@ -341,7 +341,7 @@ fleet() {
     begin=$(date +%s.%N) id=()
     for name in "gemm --implementation hopper --shape 2048" "attention --implementation hopper --shape 2x8x512x64"; do
       # shellcheck disable=SC2086 # a list of words
-      id+=("$(bin/tune run $name --backend cuda --server $url --token-file "$file" --evaluations "$n" --window 32 --finalists -1 --warm-start off --detach --json "${place[@]}" 2>>"$out/fleet.err" |
+      id+=("$(bin/tune run $name --backend cuda --server $url --token-file "$file" --evaluations "$n" --window 32 --finalists 0 --warm-start off --detach --json "${place[@]}" 2>>"$out/fleet.err" |
         sed -n 's/.*"campaign": *"\([^"]*\)".*/\1/p')")
     done
     state=

@@ -145,13 +145,15 @@ lies() {
 }
 
 pace() {
-  local turn k t
+  local turn k t none
   for turn in old new new old; do
     t=$tune
     [ $turn = old ] && t=${OLD:?OLD names the tune of another build}
+    none=0 # finals; older builds say -1
+    "$t" run --help | grep -q -e '-1: no finals' && none=-1
     for k in ${PACE:-softmax sgemm}; do
       rm -rf "$dir/pace-cache"
-      say "pace: $turn $k: $("$t" run "$k" --backend cpu --time 40s --finalists -1 --warm-start off --store "$dir/pace-$turn.db" --cache-dir "$dir/pace-cache" 2>&1 | grep 'a minute')"
+      say "pace: $turn $k: $("$t" run "$k" --backend cpu --time 40s --finalists $none --warm-start off --store "$dir/pace-$turn.db" --cache-dir "$dir/pace-cache" 2>&1 | grep 'a minute')"
     done
   done
 }

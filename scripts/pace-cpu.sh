@@ -14,7 +14,9 @@ cd "$dir" # where no config.toml has keys that one of them does not know
 
 # one BUILD NAME KERNEL SEED prints the pace of one campaign.
 one() {
-	EVOTUNE_CACHE_DIR=$dir/$2 "$1" run "$3" --seed "$4" --evaluations "$evaluations" --finalists -1 --json --store "$dir/$2.db" \
+	local none=0 # finals; older builds say -1
+	"$1" run --help | grep -q -e '-1: no finals' && none=-1
+	EVOTUNE_CACHE_DIR=$dir/$2 "$1" run "$3" --seed "$4" --evaluations "$evaluations" --finalists $none --json --store "$dir/$2.db" \
 		2>"$dir/log" >"$dir/events" || { cat "$dir/log" >&2; return 1; }
 	grep '"event":"finished"' "$dir/events" | grep -o '"per_minute":[0-9.]*' | cut -d: -f2
 }

@@ -40,7 +40,7 @@ The store's file does not shrink, but later writes reuse the space.
 				return badInputf("--older-than %s is negative", older)
 			}
 			if dry {
-				r, err := server.OpenReader(cmd.Context(), a.v.GetString("store"))
+				r, err := server.OpenReader(cmd.Context(), a.Store)
 				if err != nil {
 					return storeError(err)
 				}
@@ -51,7 +51,7 @@ The store's file does not shrink, but later writes reuse the space.
 				}
 				return a.tellArchived(store.Archived{Campaigns: ids}, true)
 			}
-			s, err := store.Open(a.v.GetString("store"), store.Options{MustExist: true})
+			s, err := store.Open(a.Store, store.Options{MustExist: true})
 			if errors.Is(err, store.ErrLocked) {
 				in := api.Archive{Campaigns: args}
 				if chosen {
@@ -120,7 +120,7 @@ func archivable(r evotune.Reader, names []string, age time.Duration) ([]string, 
 }
 
 func (a *app) tellArchived(done store.Archived, dry bool) error {
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSON(done)
 	}
 	n := words.Plural(len(done.Campaigns), "campaign")

@@ -38,7 +38,7 @@ FILE must not exist. With --replace it may be a store, which the copy replaces.
 			if err != nil {
 				return err
 			}
-			if a.v.GetBool("json") {
+			if a.JSON {
 				return a.printJSON(b)
 			}
 			archives := ""
@@ -50,7 +50,7 @@ FILE must not exist. With --replace it may be a store, which the copy replaces.
 		},
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace FILE if it is a store")
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), remoteOptions)
 	return cmd
 }
 
@@ -75,7 +75,7 @@ func (a *app) backup(ctx context.Context, file string, replace bool) (b store.Ba
 		})
 		return b, backupError(err, replace)
 	}
-	s, err := store.Open(a.v.GetString("store"), store.Options{ReadOnly: true, MustExist: true})
+	s, err := store.Open(a.Store, store.Options{ReadOnly: true, MustExist: true})
 	if errors.Is(err, store.ErrLocked) {
 		whole, absErr := filepath.Abs(file)
 		if absErr != nil {
@@ -110,7 +110,7 @@ func backupError(err error, replace bool) error {
 // askHolder has the service that holds the store do something, over its socket, and returns the
 // result. Any other process that holds the store must end first.
 func askHolder[T any](ctx context.Context, a *app, held error, begin func(*api.Client) (api.Operation, error)) (out T, err error) {
-	path := a.v.GetString("store")
+	path := a.Store
 	c, who, err := server.Dial(ctx, path)
 	if err != nil {
 		return out, held //nolint:nilerr // nobody answers: that it is held is all that is known

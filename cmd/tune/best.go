@@ -31,9 +31,9 @@ func (a *app) format(given string, known ...string) (string, error) {
 	switch {
 	case !slices.Contains(known, given):
 		return "", badInputf("unknown format %q: there are %s", given, strings.Join(known, ", "))
-	case a.v.GetBool("json") && given == formatTable:
+	case a.JSON && given == formatTable:
 		return formatJSON, nil
-	case a.v.GetBool("json") && given != formatJSON:
+	case a.JSON && given != formatJSON:
 		return "", badInputf("--json and --format %s exclude each other", given)
 	}
 	return given, nil
@@ -100,7 +100,7 @@ docs/ask.md has the full rule and the keys of the formats.
 	cmd.Flags().StringVar(&objective, "objective", "time", "what is best: time or energy")
 	cmd.Flags().StringVar(&text, "format", formatTable, "table, json, toml or csv")
 	cmd.Flags().BoolVar(&q.Proven, "proven", false, "only winners of finals")
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), remoteOptions)
 	return cmd
 }
 

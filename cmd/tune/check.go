@@ -21,7 +21,7 @@ ones; the log itself is never changed.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path := a.v.GetString("store")
+			path := a.Store
 			if repair {
 				if _, err := store.Repair(path, store.Options{MustExist: true}); err != nil {
 					return a.heldError(cmd.Context(), path, err, "stop it first")
@@ -31,7 +31,7 @@ ones; the log itself is never changed.
 			if err != nil {
 				return a.heldError(cmd.Context(), path, err, "stop it first, or run `tune backup FILE"+a.given("store")+"`, which checks the copy that it makes")
 			}
-			if a.v.GetBool("json") {
+			if a.JSON {
 				if err := a.printJSON(r); err != nil {
 					return err
 				}

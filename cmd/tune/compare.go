@@ -50,7 +50,7 @@ harness differ, times are not compared, and the output says why.
 				if err != nil {
 					return err
 				}
-				if a.v.GetBool("json") {
+				if a.JSON {
 					return a.printJSON(d)
 				}
 				printDifference(a.out, d)

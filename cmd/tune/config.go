@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -17,112 +18,113 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/evaluator/cpu"
+	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/internal/export"
 	"github.com/evotune/evotune/internal/naming"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/kernels"
 )
 
-// A setting is a key of the configuration. It can be given as the flag --key,
-// as the environment variable EVOTUNE_KEY and as `key = ...` in config.toml.
-type setting struct {
-	key   string
-	value any // the default, whose type is the setting's
-	usage string
+// settings are what flags, the environment and the configuration file set, in this order, read once for each command.
+// The tags of the fields declare them, as package option has it: `store` is the flag --store, the environment variable
+// EVOTUNE_STORE and the key store of config.toml.
+type settings struct {
+	common
+	remote
+	Run        api.Submission `doc:"the search"`
+	evaluating `doc:"the search"`
+	Backends   backends `doc:"the backends"`
+	Serve      serving  `doc:"tune serve"`
+	Worker     working  `doc:"tune worker"`
 }
 
-// globalSettings belong to every command.
-var globalSettings = []setting{
-	{"store", "evotune.db", "the store `FILE` that campaigns are kept in"},
-	{"kernels", []string{}, "a `DIR` with kernels of your own (repeatable)"},
-	{"json", false, "print JSON instead of text"},
-	{"verbose", false, "log what happens inside to standard error"},
+// common belongs to every command.
+type common struct {
+	Store   string   `flag:"store,evotune.db" doc:"the store <FILE> that campaigns are kept in"`
+	Kernels []string `flag:"kernels" doc:"a <DIR> with kernels of your own: it is a kernel, or holds several"`
+	JSON    bool     `flag:"json" doc:"print JSON instead of text"`
+	Verbose bool     `flag:"verbose" doc:"log what happens inside to standard error"`
 }
 
-// strictSetting belongs to the commands that open a problem for the first time.
-var strictSetting = setting{"strict", false, "refuse a kernel that proves nothing at a tuned shape, where an input returned as output or work left out is within the tolerance, before anything is searched"}
-
-// runSettings belong to the commands that evaluate.
-var runSettings = []setting{
-	{"backend", "auto", "where candidates run: auto, cpu, cuda, or replay"},
-	{"strategy", "evolution", "how the space is searched"},
-	{"seed", int64(1), "fixes the search's path"},
-	{"warm-start", "auto", "begin with up to `N` genomes that won for other shapes and devices, or here; auto is 8, or none with --strategy random or --backend replay; off gives the path of an empty store"},
-	{"evaluations", 0, "stop after `N` candidates (0: no limit)"},
-	{"time", time.Duration(0), "end the whole command, finals included, after this wall `DURATION` (0: no limit; 2m when no budget is set at all)"},
-	{"target", 0.0, "stop at this speedup over the baseline (0: no limit)"},
-	{"patience", 0, "stop after `N` candidates without a new best (0: no limit)"},
-	{"cost-per-hour", 0.0, "what an hour of this machine costs, for --max-cost"},
-	{"max-cost", 0.0, "stop when the campaign has cost this much (0: no limit)"},
-	{"sanitize", "all", "sanitize all candidates that match the reference, or only contenders: slow ones are then timed unsanitized, and can never win"},
-	strictSetting,
-	{"workers", 0, "evaluate `N` candidates at once (0: two per core; for GPUs one per proposal in flight)"},
-	{"window", 0, "proposals in flight; part of the search's path, unlike --workers (0: 8, or 32 for each GPU)"},
-	{"finalists", 4, "measure the best `N` again at the end (-1: no finals)"},
-	{"shape", []string{}, "tune for this `SHAPE`: a name, or dimensions such as M=64,N=512 (repeatable; default: the kernel's first)"},
-	{"implementation", []string{}, "search only this implementation (repeatable; default: all for the backend)"},
+// evaluating belongs to the commands that run campaigns.
+type evaluating struct {
+	Workers int `flag:"workers" minimum:"0" doc:"evaluate <N> candidates at once (0: two per core; for GPUs one per proposal in flight)"`
 }
 
-// submitSettings belong to campaigns in a service.
-var submitSettings = []setting{
-	{"priority", 0, "with a service: larger priorities run first, from -100 to 100"},
-	{"device", "", "with a service: fleet for the devices of its workers, fleet:NAME for those with this `NAME`"},
-	{"fleet-workers", 0, "with a service: use at most `N` workers of its fleet at once (0: four)"},
+// backends belongs to the commands that open a backend.
+type backends struct {
+	CPU       cpu.Options   `doc:"the CPU backend, and what it shares with the others"`
+	CUDA      cuda.Options  `doc:"the CUDA backend"`
+	CacheSize int           `flag:"cache-size,2048" minimum:"0" doc:"how large the cache may grow, in <MiB>"`
+	Latency   time.Duration `flag:"latency" minimum:"0" doc:"replay: let every evaluation take this <DURATION>"`
 }
 
-// backendSettings belong to the commands that open a backend.
-var backendSettings = []setting{
-	{"latency", time.Duration(0), "replay: let every evaluation take this `DURATION`"},
-	{"compiler", "auto", "the C compiler: auto, gcc, clang or a path"},
-	{"python", "", "the interpreter for references in Python: a name or a path (default: python3)"},
-	{"sanitizers", []string{}, "run only these sanitizers (repeatable; default: all that were found)"},
-	{"timeout", 30 * time.Second, "how long a candidate may take for one stage"},
-	{"cuda-worker", "", "the GPU worker: the path of tune-cuda (default: beside tune, else on the PATH)"},
-	{"cuda-devices", []string{}, "use this GPU, by index or UUID, or all of one model with \"all\" (repeatable; default: the first)"},
-	{"cuda-compiler", "auto", "the CUDA compiler: auto, nvrtc or nvcc"},
-	{"cuda-nvcc", "", "the path of nvcc (default: the one on the PATH, else the toolkit's)"},
-	{"cuda-nvrtc", "", "the path of libnvrtc.so (default: the toolkit's, else that of a Python package)"},
-	{"cuda-compile-workers", 0, "compile `N` candidates for GPUs at once (0: one per core)"},
-	{"cuda-parity-workers", 0, "compare `N` candidates at once on each GPU (0: the default)"},
-	{"cuda-sanitize-workers", 0, "run `N` processes for each tool of compute-sanitizer on each GPU (0: the default)"},
-	{"cuda-profile", true, "profile finalists with Nsight Compute where it works"},
-	{"cache-dir", "", "where compiled candidates and references are cached (default: the user's cache folder)"},
-	{"cache-size", 2048, "how large the cache may grow, in `MiB`"},
-}
+// The options of commands.
+var (
+	runOptions     = option.Of(api.Submission{})
+	budgetOptions  = option.Of(evotune.Budget{})
+	workersOption  = option.Of(evaluating{})
+	backendOptions = option.Of(backends{})
+	remoteOptions  = option.Of(remote{})
+)
 
-func allSettings() []setting {
-	return slices.Concat(globalSettings, runSettings, backendSettings, serveSettings, remoteSettings, submitSettings, workerSettings)
-}
-
-func knownSettings() map[string]setting {
-	known := map[string]setting{}
-	for _, s := range allSettings() {
-		known[s.key] = s
-	}
-	return known
-}
-
-// addSettings makes flags of settings.
-func addSettings(fs *pflag.FlagSet, settings []setting) {
-	for _, s := range settings {
-		switch d := s.value.(type) {
-		case string:
-			fs.String(s.key, d, s.usage)
-		case bool:
-			fs.Bool(s.key, d, s.usage)
-		case int:
-			fs.Int(s.key, d, s.usage)
-		case int64:
-			fs.Int64(s.key, d, s.usage)
-		case float64:
-			fs.Float64(s.key, d, s.usage)
-		case time.Duration:
-			fs.Duration(s.key, d, s.usage)
-		case []string:
-			fs.StringArray(s.key, d, s.usage)
-		default:
-			panic(fmt.Sprintf("setting %s has the unknown type %T", s.key, d))
+// known are all options by their names. Several fields may read one option; the first has its doc.
+var known = func() map[string]option.Field {
+	m := map[string]option.Field{}
+	for _, f := range option.Of(settings{}) {
+		if _, ok := m[f.Name]; !ok && f.Name != "" {
+			m[f.Name] = f
 		}
 	}
+	return m
+}()
+
+// addOptions makes flags of options.
+func addOptions(fs *pflag.FlagSet, lists ...[]option.Field) {
+	for _, f := range slices.Concat(lists...) {
+		if f.Name == "" || fs.Lookup(f.Name) != nil {
+			continue
+		}
+		value := f.DefaultValue()
+		if value.Kind() == reflect.Pointer && value.IsNil() {
+			fs.Var(&optional{f, f.Default}, f.Name, f.Usage())
+			continue
+		}
+		switch d := reflect.Indirect(value).Interface().(type) {
+		case bool:
+			fs.Bool(f.Name, d, f.Usage())
+		case int:
+			fs.Int(f.Name, d, f.Usage())
+		case int64:
+			fs.Int64(f.Name, d, f.Usage())
+		case float64:
+			fs.Float64(f.Name, d, f.Usage())
+		case time.Duration:
+			fs.Duration(f.Name, d, f.Usage())
+		case []string:
+			fs.StringArray(f.Name, d, f.Usage())
+		default:
+			fs.String(f.Name, fmt.Sprint(d), f.Usage())
+		}
+	}
+}
+
+// An optional is the flag of a number, or auto, or off.
+type optional struct {
+	option.Field
+	text string
+}
+
+func (o *optional) String() string { return o.text }
+func (o *optional) Type() string   { return "number" }
+
+func (o *optional) Set(text string) error {
+	_, err := o.Parse(text)
+	o.text = text
+	return err
 }
 
 const envPrefix = "EVOTUNE_"
@@ -133,7 +135,6 @@ func envName(key string) string {
 
 // configure reads file and environment and binds the command's flags over them.
 func (a *app) configure(cmd *cobra.Command) error {
-	known := knownSettings()
 	envs := map[string]bool{
 		envPrefix + "CONFIG":     true,
 		envPrefix + "TEST":       true, // which tests run, and their cache (internal/longtest)
@@ -144,10 +145,10 @@ func (a *app) configure(cmd *cobra.Command) error {
 	for _, name := range export.Environment() {
 		envs[name] = true
 	}
-	for _, s := range allSettings() {
-		envs[envName(s.key)] = true
-		a.v.SetDefault(s.key, s.value)
-		if err := a.v.BindEnv(s.key, envName(s.key)); err != nil {
+	for name, f := range known {
+		envs[envName(name)] = true
+		a.setDefault(f)
+		if err := a.v.BindEnv(name, envName(name)); err != nil {
 			return err
 		}
 	}
@@ -167,7 +168,7 @@ func (a *app) configure(cmd *cobra.Command) error {
 			return fmt.Errorf("%s: %w", from, err)
 		}
 		defer f.Close()
-		if err := a.readConfig(f, path, known); err != nil {
+		if err := a.readConfig(f, path); err != nil {
 			return err
 		}
 	}
@@ -183,14 +184,14 @@ func (a *app) configure(cmd *cobra.Command) error {
 	if f := cmd.Flags().Lookup("store"); f != nil && f.Changed && f.Value.String() == "" {
 		return errors.New("--store names no file: give one, or leave it out")
 	}
-	if err := a.checkTypes(known); err != nil {
+	if err := a.readSettings(); err != nil {
 		return err
 	}
 	return a.checkServer(cmd)
 }
 
 // readConfig reads a configuration file and refuses unknown keys.
-func (a *app) readConfig(r io.Reader, path string, known map[string]setting) error {
+func (a *app) readConfig(r io.Reader, path string) error {
 	a.v.SetConfigType("toml")
 	text := bufio.NewReader(r)
 	if mark, _ := text.Peek(3); string(mark) == "\uFEFF" { // of some editors
@@ -208,7 +209,7 @@ func (a *app) readConfig(r io.Reader, path string, known map[string]setting) err
 		return fmt.Errorf("%s: %s", path, kernels.TOMLFault(err.Error()))
 	}
 	a.config = path
-	return checkConfig(path, a.v.AllKeys(), known)
+	return checkConfig(path, a.v.AllKeys())
 }
 
 // configFile finds the configuration file and says who named it. The path is "" when there is none.
@@ -236,18 +237,18 @@ func (a *app) configFile(cmd *cobra.Command) (path, from string, err error) {
 
 // checkConfig refuses keys that no setting has. A key of a table shows as
 // "table.key".
-func checkConfig(path string, keys []string, known map[string]setting) error {
+func checkConfig(path string, keys []string) error {
 	slices.Sort(keys)
 	for _, k := range keys {
 		if _, ok := known[k]; ok {
 			continue
 		}
-		return fmt.Errorf("%s: unknown key %q%s", path, k, suggest(k, known))
+		return fmt.Errorf("%s: unknown key %q%s", path, k, suggest(k))
 	}
 	return nil
 }
 
-func suggest(key string, known map[string]setting) string {
+func suggest(key string) string {
 	alt := strings.ReplaceAll(key, "_", "-")
 	if _, ok := known[alt]; ok {
 		return fmt.Sprintf(": it is spelled %q", alt)
@@ -272,66 +273,34 @@ func (a *app) place(key, text string) string {
 	return fmt.Sprintf("setting %q: %q", key, text)
 }
 
-// checkTypes refuses a value from the file or the environment that does not fit its
-// setting, because viper would read it as zero. It refuses negative numbers in flags too.
-func (a *app) checkTypes(known map[string]setting) error {
-	for _, k := range slices.Sorted(maps.Keys(known)) {
-		raw := a.v.Get(k)
-		text := fmt.Sprint(raw)
-		probe := pflag.NewFlagSet("", pflag.ContinueOnError)
-		addSettings(probe, []setting{known[k]})
-		why := ""
-		switch known[k].value.(type) {
-		case []string:
-			switch raw.(type) {
-			case string, []string, []any:
-				continue
-			}
-			why = "give a list of strings"
-		case string:
-			if _, ok := raw.(string); !ok {
-				why = "give a string"
-			}
-		default:
-			var refused *pflag.InvalidValueError
-			if err := probe.Set(k, text); errors.As(err, &refused) {
-				why = wanted(refused)
-			} else if err != nil {
-				why = err.Error()
-			} else {
-				why = tooSmall(k, known[k].value, text)
-			}
+// texts are the values of a setting, as a flag gives them.
+func (a *app) texts(name string) []string { return known[name].Text(known[name].Value(a.settings)) }
+
+// setDefault gives viper the default of an option.
+func (a *app) setDefault(f option.Field) {
+	if f.List() {
+		a.v.SetDefault(f.Name, []string{})
+		return
+	}
+	a.v.SetDefault(f.Name, f.Text(f.DefaultValue())[0])
+}
+
+// readSettings reads all settings. It refuses a value that does not fit its setting, which viper would read as zero.
+func (a *app) readSettings() error {
+	list := option.Of(a.settings)
+	slices.SortStableFunc(list, func(f, g option.Field) int { return strings.Compare(f.Name, g.Name) })
+	for _, f := range list {
+		if f.Name == "" {
+			continue
 		}
-		if why != "" {
-			return fmt.Errorf("%s: %s", a.place(k, text), why)
+		raw := a.v.Get(f.Name)
+		value, err := f.Read(raw)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.place(f.Name, fmt.Sprint(raw)), err)
 		}
+		f.Value(&a.settings).Set(value)
 	}
 	return nil
-}
-
-// tooSmall says what a setting must be whose number is negative; empty if it may be.
-func tooSmall(key string, kind any, text string) string {
-	switch _, isBool := kind.(bool); {
-	case isBool, !strings.HasPrefix(text, "-"), key == "seed", key == "priority":
-		return ""
-	case key == "finalists" && text == "-1":
-		return ""
-	case key == "finalists":
-		return "give a number, or -1 for no finals"
-	}
-	return "it must not be negative"
-}
-
-// list reads a setting that holds several strings. In the environment they are
-// separated as paths are.
-func (a *app) list(key string) []string {
-	if s, ok := a.v.Get(key).(string); ok {
-		if s == "" {
-			return nil
-		}
-		return filepath.SplitList(s)
-	}
-	return a.v.GetStringSlice(key)
 }
 
 // wanted says what a flag's value must be, after pflag has refused it.

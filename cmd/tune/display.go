@@ -154,7 +154,7 @@ func startLines(s *campaign.Started, missing []string) string {
 	if d.Compiler != "" {
 		fmt.Fprintf(&b, ", %s", d.Compiler)
 	}
-	fmt.Fprintf(&b, "\ncampaign %s: %s%s search, seed %d, window %d", s.Campaign, spaceText(s), s.Config.Strategy, s.Config.Seed, s.Config.Window)
+	fmt.Fprintf(&b, "\ncampaign %s: %s%s search, seed %d, window %d", s.Campaign, spaceText(s), s.Config.Strategy, s.Config.SearchSeed(), s.Config.Window)
 	if s.Workers > 0 { // somebody runs it now
 		fmt.Fprintf(&b, ", %s", words.Plural(s.Workers, "worker"))
 	}

@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/words"
 )
 
@@ -21,7 +21,7 @@ be used, for GPUs.
 ` + exitHelp(exitOK, exitFailure, exitBadInput, exitFindings),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			tools, err := a.machine().Doctor(cmd.Context(), a.v.GetString("backend"))
+			tools, err := a.machine().Doctor(cmd.Context(), a.Run.Backend)
 			if err != nil {
 				return err
 			}
@@ -31,7 +31,7 @@ be used, for GPUs.
 					missing++
 				}
 			}
-			if a.v.GetBool("json") {
+			if a.JSON {
 				if err := a.printJSON(tools); err != nil {
 					return err
 				}
@@ -54,7 +54,7 @@ be used, for GPUs.
 			return nil
 		},
 	}
-	addSettings(cmd.Flags(), backendSettings)
-	addSettings(cmd.Flags(), slices.DeleteFunc(slices.Clone(runSettings), func(s setting) bool { return s.key != "backend" }))
+	addOptions(cmd.Flags(), backendOptions)
+	addOptions(cmd.Flags(), option.Named(runOptions, "backend"))
 	return cmd
 }

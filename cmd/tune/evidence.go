@@ -80,7 +80,7 @@ func (a *app) writeFolder(dir string, files evotune.Files, force bool, of string
 	if err := putFolder(dir, files, force); err != nil {
 		return err
 	}
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSON(struct {
 			Of     string   `json:"of"`
 			Dir    string   `json:"dir"`
@@ -102,6 +102,6 @@ func (a *app) writeFolder(dir string, files evotune.Files, force bool, of string
 // subject gathers what the store has about a candidate, and its source.
 func (a *app) subject(r server.Reader, id string) (evotune.Subject, error) {
 	s, err := a.machine().Subject(r, id)
-	s.By, s.Store, s.Made = build.This().String(), filepath.Base(a.v.GetString("store")), time.Now()
+	s.By, s.Store, s.Made = build.This().String(), filepath.Base(a.Store), time.Now()
 	return s, storeError(err)
 }

@@ -80,6 +80,6 @@ docs/export.md walks through an export; docs/export.md says what differs for GPU
 	cmd.Flags().StringSliceVar(&x.Devices, "devices", nil, "winners on these `DEVICES` only: parts of names, or beginnings of fingerprints (default: all)")
 	cmd.Flags().StringSliceVar(&x.Shapes, "shapes", nil, "winners that were tuned for one of these `SHAPES` only (default: all)")
 	cmd.Flags().StringVar(&x.MinEvidence, "min-evidence", string(export.Finals), "how much must be proven: `LEVEL` "+strings.Join(levels, ", "))
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), remoteOptions)
 	return cmd
 }

@@ -39,7 +39,7 @@ func (a *app) continuedFamily(s *store.Store, id string) (*evotune.Family, error
 			return nil, nil
 		}
 	}
-	return a.machine().ContinueFamily(s, id, a.budget())
+	return a.machine().ContinueFamily(s, id, a.Run.Budget)
 }
 
 // family runs or continues a family, and prints it.
@@ -64,7 +64,7 @@ func (a *app) family(ctx context.Context, s *store.Store, f *evotune.Family) err
 	rounds := 0
 	begun := time.Now()
 	out, err := f.Run(ctx, s, evotune.Options{
-		Workers: a.v.GetInt("workers"), Drain: sig.drain,
+		Workers: a.Workers, Drain: sig.drain,
 		Ready: func(int, evaluator.Evaluator) { sig.begun.Store(true) },
 		Listen: func(e evotune.Event) {
 			switch {
@@ -112,7 +112,7 @@ func (a *app) family(ctx context.Context, s *store.Store, f *evotune.Family) err
 
 // jsonPrinter is the printer of JSON lines with --json, else nil.
 func (a *app) jsonPrinter() *jsonPrinter {
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return &jsonPrinter{a.out, a.err}
 	}
 	return nil

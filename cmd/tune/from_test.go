@@ -136,7 +136,7 @@ func TestFromSourceLong(t *testing.T) {
 	dir := filledIn(t, "blocked.c")
 	tune(t, exitOK, "kernels", "lint", dir)
 	store := filepath.Join(t.TempDir(), "evotune.db")
-	out := tune(t, exitOK, "run", "blocked", "--kernels", dir, "--store", store, "--evaluations", "2", "--finalists", "-1", "--sanitizers", "none")
+	out := tune(t, exitOK, "run", "blocked", "--kernels", dir, "--store", store, "--evaluations", "2", "--finalists", "0", "--sanitizers", "none")
 	if !strings.Contains(out, "2 evaluations") || !strings.Contains(out, "correct 2") {
 		t.Errorf("the campaign:\n%s", out)
 	}

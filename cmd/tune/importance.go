@@ -52,7 +52,7 @@ docs/importance.md says how that affects the figures.
 				return err
 			}
 			v.Pairs = v.Pairs[:min(pairs, len(v.Pairs))]
-			if a.v.GetBool("json") {
+			if a.JSON {
 				return a.printJSON(v)
 			}
 			return a.printImportance(v, format == "markdown")
@@ -61,7 +61,7 @@ docs/importance.md says how that affects the figures.
 	cmd.Flags().StringVar(&format, "format", "table", "table or markdown")
 	cmd.Flags().IntVar(&pairs, "pairs", 5, "show the `N` pairs with the largest shares")
 	cmd.Flags().Float64Var(&o.Best, "best", 1, "ask what matters among the best `SHARE` of the candidates: slower ones count as the slowest of these")
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), remoteOptions)
 	return cmd
 }
 

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"unicode"
@@ -18,6 +17,7 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 )
@@ -92,15 +92,9 @@ kernel's own baseline.
 	cmd.Flags().StringVar(&j.against, "against", "", "time it against this `FILE` instead of the kernel's own baseline")
 	cmd.Flags().StringVar(&flags, "flags", "", "compile it with these `FLAGS`, separated by spaces; also the file of --against, unless it names its own")
 	cmd.Flags().IntVar(&j.file.Threads, "threads", 0, "it uses `N` threads (default: what the file says, or 1); the file of --against as for --flags")
-	for _, s := range runSettings {
-		if s.key == "shape" {
-			s.usage = "judge it at the shape `NAME` (repeatable; default: the kernel's first)"
-			addSettings(cmd.Flags(), []setting{s})
-		}
-	}
-	addSettings(cmd.Flags(), []setting{strictSetting})
-	addSettings(cmd.Flags(), slices.DeleteFunc(slices.Clone(backendSettings), func(s setting) bool { return s.key == "latency" }))
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), option.Named(runOptions, "shape", "strict"), option.Without(backendOptions, "latency"))
+	cmd.Flags().Lookup("shape").Usage = "judge it at the shape `NAME` (repeatable; default: the kernel's first)"
+	addOptions(cmd.Flags(), remoteOptions)
 	return cmd
 }
 
@@ -120,18 +114,18 @@ func (a *app) judge(ctx context.Context, j judging) error {
 	if j.kernel == "" {
 		return badInputf("--kernel is missing: name the kernel whose problem the file solves; `tune kernels` lists them")
 	}
-	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.list("shape"), Seed: a.v.GetInt64("seed"), Strict: a.v.GetBool("strict")}, j.file, j.against)
+	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.Run.Shapes, Seed: a.Run.Seed, Strict: a.Run.Strict}, j.file, j.against)
 	if err != nil {
 		return err
 	}
-	if !a.v.GetBool("json") {
+	if !a.JSON {
 		a.preparing(t.Job.Kernel)
 	}
 	ctx, prepared := a.followPreparation(ctx)
 	defer prepared()
 	found, err := t.Judge(ctx, func() {
 		prepared()
-		if !a.v.GetBool("json") {
+		if !a.JSON {
 			fmt.Fprintf(a.out, "judging %s\n", plain(j.file.Path))
 		}
 	})
@@ -147,7 +141,7 @@ func (a *app) judged(found evotune.Judgment) error {
 	if found.Disturbed != "" {
 		status = exitDisturbed
 	}
-	if a.v.GetBool("json") {
+	if a.JSON {
 		if err := a.printJSON(judgment{found, status}); err != nil {
 			return err
 		}
@@ -171,7 +165,7 @@ func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client,
 		return err
 	}
 	// Report what is wrong with the file before it is sent, as far as this machine can tell.
-	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.list("shape"), Seed: a.v.GetInt64("seed"), Strict: a.v.GetBool("strict")}, j.file, j.against)
+	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.Run.Shapes, Seed: a.Run.Seed, Strict: a.Run.Strict}, j.file, j.against)
 	switch {
 	case errors.Is(err, kernels.ErrUnknownKernel):
 	case err != nil:
@@ -180,10 +174,9 @@ func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client,
 	if t != nil && len(t.File().Include) > 0 {
 		return badInputf("%s includes %s from its folder, and a service takes one file: put it in", j.file.Path, strings.Join(t.File().Include, ", "))
 	}
-	seed := a.v.GetInt64("seed")
 	in := api.Judge{
 		Kernel: j.kernel, Name: filepath.Base(j.file.Path), Flags: j.file.Flags, Threads: j.file.Threads,
-		Shapes: a.list("shape"), Seed: &seed, Strict: a.v.GetBool("strict"),
+		Shapes: a.Run.Shapes, Seed: a.Run.Seed, Strict: a.Run.Strict,
 	}
 	if in.Source, err = readSource(j.file.Path); err != nil {
 		return err
@@ -204,11 +197,11 @@ func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client,
 	if err != nil {
 		return remoteError(err)
 	}
-	if !a.v.GetBool("json") {
+	if !a.JSON {
 		a.preparing(j.kernel)
 		fmt.Fprintf(a.out, "judging %s\n", plain(j.file.Path))
 	}
-	told := evaluator.Patience{Scripts: a.v.GetBool("json")}
+	told := evaluator.Patience{Scripts: a.JSON}
 	if o, err = c.Wait(ctx, o.ID, func(o api.Operation) {
 		if p := o.Preparing; p != nil && told.Due(p.Step, p.SinceNS) {
 			a.stillPreparing("", p.Step, p.SinceNS)

@@ -56,11 +56,14 @@ func needGCC(t *testing.T) {
 func needGPU(t *testing.T) {
 	t.Helper()
 	a := &app{v: viper.New()}
-	for _, s := range allSettings() {
-		a.v.SetDefault(s.key, s.value)
-		if err := a.v.BindEnv(s.key, envName(s.key)); err != nil {
+	for name, f := range known {
+		a.setDefault(f)
+		if err := a.v.BindEnv(name, envName(name)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := a.readSettings(); err != nil {
+		t.Fatal(err)
 	}
 	if err := a.machine().Available(t.Context(), evotune.CUDA); err != nil {
 		t.Skipf("no GPU: %v", err)

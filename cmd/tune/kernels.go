@@ -24,6 +24,7 @@ import (
 	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/draft"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
@@ -44,7 +45,7 @@ kernel.toml and its templates; docs/kernels.md says how to write one.
 }
 
 func (a *app) listKernels() error {
-	cat, err := kernels.Open(a.list("kernels")...)
+	cat, err := kernels.Open(a.Kernels...)
 	if err != nil {
 		return badInput(err)
 	}
@@ -75,7 +76,7 @@ func (a *app) listKernels() error {
 		}
 		rows = append(rows, r)
 	}
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSON(rows)
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
@@ -104,7 +105,7 @@ func (a *app) kernelsShowCommand() *cobra.Command {
 		Long:  "Show a kernel's problem, implementations and parameters.\n" + exitHelp(exitOK, exitFailure, exitBadInput),
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			cat, err := kernels.Open(a.list("kernels")...)
+			cat, err := kernels.Open(a.Kernels...)
 			if err != nil {
 				return badInput(err)
 			}
@@ -118,7 +119,7 @@ func (a *app) kernelsShowCommand() *cobra.Command {
 }
 
 func (a *app) showKernel(d *kernels.Definition) error {
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSON(d)
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
@@ -271,7 +272,7 @@ func (a *app) kernelsSignatureCommand() *cobra.Command {
 			if err != nil {
 				return badInput(err)
 			}
-			if a.v.GetBool("json") {
+			if a.JSON {
 				return a.printJSON(s)
 			}
 			w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
@@ -334,7 +335,7 @@ func draftFrom(dir, name, from, entry, with string) (*draft.Draft, error) {
 
 // printDraft says what was made from a source, and what is left to do.
 func (a *app) printDraft(dir string, d *draft.Draft) error {
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSON(d)
 	}
 	fmt.Fprintf(a.out, "made %s from %s\n\ntaken from the source, or assumed:\n", dir, d.Entry)
@@ -374,8 +375,8 @@ and a few random genomes through the whole ordeal.
 		},
 	}
 	cmd.Flags().BoolVar(&static, "static", false, "compile and run nothing")
-	addSettings(cmd.Flags(), []setting{strictSetting})
-	addSettings(cmd.Flags(), backendSettings)
+	addOptions(cmd.Flags(), option.Named(runOptions, "strict"))
+	addOptions(cmd.Flags(), backendOptions)
 	return cmd
 }
 
@@ -412,7 +413,7 @@ func (a *app) lint(ctx context.Context, dir string, static bool) error {
 
 // lintKernel says what is wrong with a kernel of a folder.
 func (a *app) lintKernel(ctx context.Context, d *kernels.Definition, dir string, static bool) (texts []string, err error) {
-	if !a.v.GetBool("json") {
+	if !a.JSON {
 		if err := a.printSpaces(d); err != nil {
 			return nil, badInput(err)
 		}
@@ -443,7 +444,7 @@ func (a *app) lintKernel(ctx context.Context, d *kernels.Definition, dir string,
 
 // found prints findings.
 func (a *app) found(dir string, texts []string) error {
-	if a.v.GetBool("json") {
+	if a.JSON {
 		if err := a.printJSON(texts); err != nil {
 			return err
 		}
@@ -488,7 +489,7 @@ func printFindings(w io.Writer, dir string, texts []string) {
 func (a *app) lintRun(ctx context.Context, d *kernels.Definition, dir, backend string) ([]string, error) {
 	var findings []string
 	where := filepath.Join(dir, "kernel.toml")
-	t, err := a.machine().Target(evotune.Job{Kernel: d.Name, Definitions: []string{dir}, Backend: backend, Seed: 1, Strict: a.v.GetBool("strict"), Limits: map[string]int64{}})
+	t, err := a.machine().Target(evotune.Job{Kernel: d.Name, Definitions: []string{dir}, Backend: backend, Strict: a.Run.Strict, Limits: map[string]int64{}})
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ the shape and the device that it was measured for.
 		Example: "  tune lineage 3f2a\n  tune lineage 3f2a --format svg --out lineage.svg\n  tune lineage 3f2a --format dot | dot -Tpdf > lineage.pdf",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch json := a.v.GetBool("json"); {
+			switch json := a.JSON; {
 			case json && !cmd.Flags().Changed("format"):
 				format = formatJSON
 			case json && format != formatJSON:
@@ -96,7 +96,7 @@ the shape and the device that it was measured for.
 	}
 	cmd.Flags().StringVar(&format, "format", formatText, strings.Join(lineageFormats, ", "))
 	cmd.Flags().StringVar(&out, "out", "", "write it to a `FILE`, whole or not at all (default: print it)")
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), remoteOptions)
 	return cmd
 }
 

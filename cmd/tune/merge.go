@@ -44,7 +44,7 @@ stores does not matter. Wait until no campaign is writing to any of the stores.
 				return a.mergeHeld(cmd.Context(), into, args, err)
 			case err != nil:
 				return storeError(err)
-			case a.v.GetBool("json"):
+			case a.JSON:
 				return a.printJSON(m)
 			}
 			a.printMerged(m)

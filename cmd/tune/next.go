@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/internal/backend"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -36,7 +38,7 @@ func (a *app) firstSteps() error {
 // made from its winner: recorded tables, kernels that only a service has. from has the flags
 // that name the store or the service.
 func (a *app) nextSteps(c store.Campaign, job evotune.Job, definition *kernels.Definition, sum evotune.Finished, from string) error {
-	if a.v.GetBool("json") || sum.Best == nil {
+	if a.JSON || sum.Best == nil {
 		return nil
 	}
 	show := [2]string{"tune show " + sum.Best.Candidate + from, "show what it is, and what was checked"}
@@ -65,7 +67,7 @@ func (a *app) nextSteps(c store.Campaign, job evotune.Job, definition *kernels.D
 	switch {
 	case !on.Accelerator:
 	case on.Library == "" || definition.Problem.DeviceReference == nil: // the library's test needs one
-		if a.v.GetString("server") != "" {
+		if a.Server != "" {
 			last = [2]string{"tune report " + c.ID + " --out report-" + c.ID + from, "write a folder that describes it"}
 			break
 		}
@@ -73,12 +75,8 @@ func (a *app) nextSteps(c store.Campaign, job evotune.Job, definition *kernels.D
 	default:
 		last[0] += " --lang " + on.Library
 	}
-	keys := make([]string, len(backendSettings))
-	for i, s := range backendSettings {
-		keys[i] = s.key
-	}
-	again := [2]string{"tune verify " + id + from + a.given(keys...), "measure it again"}
-	if a.v.GetString("server") != "" { // which tune verify does not take
+	again := [2]string{"tune verify " + id + from + a.given(option.Names(backendOptions)...), "measure it again"}
+	if a.Server != "" { // which tune verify does not take
 		again = [2]string{"tune lineage " + id + from, "show its ancestors"}
 	}
 	return a.suggest("\nnext:", [][2]string{show, again, last}, "")
@@ -101,29 +99,17 @@ func (a *app) suggest(title string, commands [][2]string, last string) error {
 // given repeats settings as flags, where they are not the defaults.
 func (a *app) given(keys ...string) string {
 	var b strings.Builder
-	known := knownSettings()
 	for _, key := range keys {
-		var now any
-		switch d := known[key].value.(type) {
-		case []string:
-			for _, v := range a.list(key) {
-				fmt.Fprintf(&b, " --%s %s", key, shellWord(v))
-			}
+		f, texts := known[key], a.texts(key)
+		if slices.Equal(texts, f.Text(f.DefaultValue())) {
 			continue
-		case bool:
-			if v := a.v.GetBool(key); v != d {
-				fmt.Fprintf(&b, " --%s=%v", key, v)
-			}
-			continue
-		case int:
-			now = a.v.GetInt(key)
-		case string:
-			now = cmp.Or(a.v.GetString(key), d)
-		default: // a duration
-			now = a.v.GetDuration(key)
 		}
-		if !reflect.DeepEqual(now, known[key].value) {
-			fmt.Fprintf(&b, " --%s %s", key, shellWord(fmt.Sprint(now)))
+		for _, text := range texts {
+			if f.Kind().Kind() == reflect.Bool {
+				fmt.Fprintf(&b, " --%s=%s", key, text)
+				continue
+			}
+			fmt.Fprintf(&b, " --%s %s", key, shellWord(text))
 		}
 	}
 	return b.String()

@@ -6,8 +6,6 @@ import (
 	"log/slog"
 
 	"github.com/evotune/evotune"
-	"github.com/evotune/evotune/evaluator/cpu"
-	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/store"
 )
 
@@ -16,41 +14,14 @@ func (a *app) machine() *evotune.Machine {
 	if a.m != nil {
 		return a.m
 	}
-	cache := int64(a.v.GetInt("cache-size")) << 20
+	cache := int64(a.Backends.CacheSize) << 20
 	var verbose *slog.Logger
-	if a.v.GetBool("verbose") {
+	if a.Verbose {
 		verbose = slog.Default()
 	}
-	a.m = &evotune.Machine{
-		Definitions: a.list("kernels"),
-		CPU: cpu.Options{
-			Compiler:   a.v.GetString("compiler"),
-			Python:     a.v.GetString("python"),
-			Sanitizers: a.list("sanitizers"),
-			Timeout:    a.v.GetDuration("timeout"),
-			CacheDir:   a.v.GetString("cache-dir"),
-			CacheSize:  cache,
-			Logger:     verbose,
-		},
-		CUDA: cuda.Options{
-			Worker:          a.v.GetString("cuda-worker"),
-			Devices:         a.list("cuda-devices"),
-			Compiler:        a.v.GetString("cuda-compiler"),
-			Python:          a.v.GetString("python"),
-			NVCC:            a.v.GetString("cuda-nvcc"),
-			NVRTC:           a.v.GetString("cuda-nvrtc"),
-			Sanitizers:      a.list("sanitizers"),
-			SanitizeWorkers: a.v.GetInt("cuda-sanitize-workers"),
-			ParityWorkers:   a.v.GetInt("cuda-parity-workers"),
-			CompileWorkers:  a.v.GetInt("cuda-compile-workers"),
-			Profile:         a.v.GetBool("cuda-profile"),
-			Timeout:         a.v.GetDuration("timeout"),
-			CacheDir:        a.v.GetString("cache-dir"),
-			CacheSize:       cache,
-			Logger:          slog.Default(),
-		},
-		ReplayLatency: a.v.GetDuration("latency"),
-	}
+	a.m = &evotune.Machine{Definitions: a.Kernels, CPU: a.Backends.CPU, CUDA: a.Backends.CUDA, ReplayLatency: a.Backends.Latency}
+	a.m.CPU.CacheSize, a.m.CPU.Logger = cache, verbose
+	a.m.CUDA.CacheSize, a.m.CUDA.Logger = cache, slog.Default()
 	return a.m
 }
 

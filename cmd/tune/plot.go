@@ -79,7 +79,7 @@ func (a *app) writePlots(dir string, files report.Files, force bool, of string, 
 	if err := putFolder(dir, files, force); err != nil {
 		return err
 	}
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSON(struct {
 			Of      string   `json:"of"`
 			Dir     string   `json:"dir"`

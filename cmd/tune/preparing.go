@@ -24,7 +24,7 @@ func (a *app) preparing(kernel string) {
 
 // stillPreparing prints a step of preparation that takes long, as a line for people or for scripts.
 func (a *app) stillPreparing(campaign, what string, took time.Duration) {
-	if a.v.GetBool("json") {
+	if a.JSON {
 		jsonPrinter{a.out, a.err}.line("state", struct {
 			Campaign string       `json:"campaign,omitempty"`
 			State    api.State    `json:"state"`
@@ -47,7 +47,7 @@ func (a *app) followPreparation(ctx context.Context) (_ context.Context, stop fu
 	var p evaluator.Preparation
 	ended, watched := context.WithCancel(ctx)
 	done := make(chan struct{})
-	if f, ok := a.out.terminal(); ok && !a.v.GetBool("json") {
+	if f, ok := a.out.terminal(); ok && !a.JSON {
 		lines := mpb.New(mpb.WithOutput(f), mpb.WithAutoRefresh(), mpb.WithRefreshRate(200*time.Millisecond))
 		bar := lines.New(0, mpb.NopStyle(), mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
 			what, took := p.Now()
@@ -67,7 +67,7 @@ func (a *app) followPreparation(ctx context.Context) (_ context.Context, stop fu
 			defer close(done)
 			tick := time.NewTicker(200 * time.Millisecond)
 			defer tick.Stop()
-			told := evaluator.Patience{Scripts: a.v.GetBool("json")}
+			told := evaluator.Patience{Scripts: a.JSON}
 			for {
 				select {
 				case <-ended.Done():

@@ -32,7 +32,7 @@ func (a *app) withReader(cmd *cobra.Command, f func(server.Reader) error) error 
 		defer c.Close()
 		return remoteError(f(c.Reader(cmd.Context())))
 	}
-	r, err := server.OpenReader(cmd.Context(), a.v.GetString("store"))
+	r, err := server.OpenReader(cmd.Context(), a.Store)
 	if err != nil {
 		return storeError(err)
 	}
@@ -54,7 +54,7 @@ campaigns that its store does not have yet, such as queued ones; --json omits th
 				if err != nil {
 					return err
 				}
-				if a.v.GetBool("json") {
+				if a.JSON {
 					views := make([]campaignView, len(cs))
 					for i, c := range cs {
 						views[i] = viewOfCampaign(c)
@@ -89,7 +89,7 @@ campaigns that its store does not have yet, such as queued ones; --json omits th
 			})
 		},
 	}
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), remoteOptions)
 	return cmd
 }
 
@@ -121,7 +121,7 @@ func unlogged(ctx context.Context, r server.Reader) (list []api.Campaign, err er
 
 // showUnlogged shows a campaign of a service that its log does not have yet.
 func (a *app) showUnlogged(c api.Campaign) error {
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSON(c)
 	}
 	state := string(c.State)
@@ -193,7 +193,7 @@ from the current kernel.
 		},
 	}
 	cmd.Flags().BoolVar(&source, "source", false, "print the candidate's rendered source")
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), remoteOptions)
 	return cmd
 }
 
@@ -220,7 +220,7 @@ func stateText(r server.Reader, c store.Campaign) (string, error) {
 }
 
 func (a *app) showCampaign(r server.Reader, c store.Campaign) error {
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSON(viewOfCampaign(c))
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
@@ -291,7 +291,7 @@ func (a *app) showCandidate(r server.Reader, c store.Candidate) error {
 	if err != nil {
 		return err
 	}
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSON(v)
 	}
 	row(a.out, "candidate", "%s of campaign %s, number %d", v.Candidate, v.Campaign, v.Index)

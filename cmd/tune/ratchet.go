@@ -72,7 +72,7 @@ could be checked, the command fails. docs/judge.md#the-ratchet describes the fil
 			return a.ratchet(cmd, path, float64(threshold))
 		},
 	}
-	addSettings(cmd.Flags(), backendSettings)
+	addOptions(cmd.Flags(), backendOptions)
 	cmd.Flags().StringVar(&path, "baseline", "", "the `FILE` with what was measured before")
 	cmd.Flags().BoolVar(&update, "update", false, "write the file from the store's winners of finals")
 	cmd.Flags().Var(&threshold, "threshold", "how much slower is allowed")
@@ -105,7 +105,7 @@ func (a *app) updateRatchet(cmd *cobra.Command, path string) error {
 	}); err != nil {
 		return err
 	}
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSON(next)
 	}
 	for _, e := range next.Entries {
@@ -170,7 +170,7 @@ func (a *app) ratchet(cmd *cobra.Command, path string, threshold float64) error 
 		out.Checked++
 	}
 	out.OK = out.Checked > 0 && out.Slower+out.Failed == 0
-	if a.v.GetBool("json") {
+	if a.JSON {
 		if err := a.printJSON(out); err != nil {
 			return err
 		}

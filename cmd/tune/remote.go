@@ -18,16 +18,17 @@ import (
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
 
-// remoteSettings belong to the commands that can ask a service.
-var remoteSettings = []setting{
-	{"server", "", "ask the service at this `URL`, such as https://host:8787, instead of --store; the token is in EVOTUNE_TOKEN or --token-file"},
-	{"token-file", "", "with --server: the `FILE` that the token is in"},
+// remote belongs to the commands that can ask a service.
+type remote struct {
+	Server    string `flag:"server" doc:"ask the service at this <URL>, such as https://host:8787, instead of --store; the token is in EVOTUNE_TOKEN or --token-file"`
+	TokenFile string `flag:"token-file" doc:"with --server: the <FILE> that the token is in"`
 }
 
 // tokenName is the variable with the client's token. It is not a setting: a token does not
@@ -42,7 +43,7 @@ var localCommands = []string{
 
 // checkServer refuses to answer from a store where a service was to be asked.
 func (a *app) checkServer(cmd *cobra.Command) error {
-	address := a.v.GetString("server")
+	address := a.Server
 	switch known := cmd.Flags().Lookup("server") != nil; {
 	case address == "":
 		return nil
@@ -56,12 +57,12 @@ func (a *app) checkServer(cmd *cobra.Command) error {
 
 // client makes the client of the service that is set; nil when none is.
 func (a *app) client() (*api.Client, error) {
-	address := a.v.GetString("server")
+	address := a.Server
 	if address == "" {
 		return nil, nil
 	}
 	token := a.token
-	if path := a.v.GetString("token-file"); path != "" {
+	if path := a.TokenFile; path != "" {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return nil, badInputf("--token-file: %w", err)
@@ -94,7 +95,7 @@ func (a *app) service(ctx context.Context) (*api.Client, error) {
 	if c != nil || err != nil {
 		return c, err
 	}
-	path := a.v.GetString("store")
+	path := a.Store
 	s, err := store.Open(path, store.Options{ReadOnly: true, MustExist: true})
 	if err == nil {
 		return nil, s.Close()
@@ -111,7 +112,7 @@ func (a *app) service(ctx context.Context) (*api.Client, error) {
 
 // where returns the flag with which a command asks the same service.
 func (a *app) where(c *api.Client) string {
-	if a.v.GetString("server") == "" {
+	if a.Server == "" {
 		return a.given("store")
 	}
 	return " --server " + shellWord(c.Address())
@@ -119,34 +120,25 @@ func (a *app) where(c *api.Client) string {
 
 // elsewhereOnly refuses flags that are for the machine that evaluates.
 func elsewhereOnly(cmd *cobra.Command) error {
-	for _, s := range append(slices.Clone(backendSettings), setting{key: "workers"}) {
-		if cmd.Flags().Changed(s.key) && (s.key != "cuda-devices" || cmd.Name() != "run") {
-			return badInputf("--%s is for the machine that evaluates: give it to `tune serve` there", s.key)
+	for _, f := range slices.Concat(backendOptions, workersOption) {
+		if cmd.Flags().Changed(f.Name) && (f.Name != "cuda-devices" || cmd.Name() != "run") {
+			return badInputf("--%s is for the machine that evaluates: give it to `tune serve` there", f.Name)
 		}
 	}
 	return nil
 }
 
-// submission is a job as a service takes it.
-func (a *app) submission(cmd *cobra.Command, kernel string) (api.Submission, error) {
+// submissionThere is a submission for a service, which runs on its own machine.
+func (a *app) submissionThere(cmd *cobra.Command, kernel string) (s api.Submission, err error) {
 	if err := elsewhereOnly(cmd); err != nil {
-		return api.Submission{}, err
+		return s, err
 	}
-	j, err := a.job(kernel)
-	if err != nil {
-		return api.Submission{}, err
-	}
-	s := api.Submission{
-		Kernel: j.Kernel, Shapes: j.Shapes, Backend: j.Backend, Table: j.Table, Implementations: j.Implementations, WarmStart: j.WarmStart,
-		Strategy: j.Strategy, Seed: &j.Seed, Window: j.Window, Finalists: j.Finalists, Sanitize: string(j.Sanitize), Strict: j.Strict, Budget: api.BudgetOf(j.Budget),
-		Priority: a.v.GetInt("priority"), Device: a.v.GetString("device"), Workers: a.v.GetInt("fleet-workers"),
-	}
-	if s.Table != "" {
+	if s = a.submission(kernel); s.Table != "" {
 		if s.Table, err = filepath.Abs(s.Table); err != nil {
 			return s, badInput(err)
 		}
 	}
-	if gpus := a.list("cuda-devices"); cmd.Flags().Changed("cuda-devices") {
+	if gpus := a.Backends.CUDA.Devices; cmd.Flags().Changed("cuda-devices") {
 		if len(gpus) != 1 || gpus[0] == "all" {
 			return s, badInputf("--cuda-devices: a service runs a campaign on one GPU: name that one, or leave it out for any")
 		}
@@ -157,7 +149,7 @@ func (a *app) submission(cmd *cobra.Command, kernel string) (api.Submission, err
 
 // submit submits a campaign to a service and follows it.
 func (a *app) submit(ctx context.Context, cmd *cobra.Command, c *api.Client, kernel string) error {
-	s, err := a.submission(cmd, kernel)
+	s, err := a.submissionThere(cmd, kernel)
 	if err != nil {
 		return err
 	}
@@ -181,7 +173,7 @@ func (a *app) submit(ctx context.Context, cmd *cobra.Command, c *api.Client, ker
 	case detach:
 		return a.detached(c, campaign)
 	}
-	if !a.v.GetBool("json") {
+	if !a.JSON {
 		fmt.Fprintf(a.out, "campaign %s is submitted to %s\n", campaign.ID, a.whose(c))
 	}
 	return a.follow(ctx, c, campaign.ID, false)
@@ -189,15 +181,15 @@ func (a *app) submit(ctx context.Context, cmd *cobra.Command, c *api.Client, ker
 
 // whose names a service for people.
 func (a *app) whose(c *api.Client) string {
-	if a.v.GetString("server") == "" {
-		return "the service that holds " + a.v.GetString("store")
+	if a.Server == "" {
+		return "the service that holds " + a.Store
 	}
 	return c.Address()
 }
 
 // detached prints what a script needs to come back.
 func (a *app) detached(c *api.Client, campaign api.Campaign) error {
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSONLine(struct {
 			Event    string    `json:"event"`
 			Campaign string    `json:"campaign"`
@@ -211,7 +203,7 @@ func (a *app) detached(c *api.Client, campaign api.Campaign) error {
 
 // upload gives a service the kernel that is to be tuned, if a folder of --kernels has it.
 func (a *app) upload(ctx context.Context, c *api.Client, kernel string) error {
-	folders := a.list("kernels")
+	folders := a.Kernels
 	if len(folders) == 0 || kernel == "" {
 		return nil
 	}
@@ -242,7 +234,7 @@ func (a *app) upload(ctx context.Context, c *api.Client, kernel string) error {
 	if err != nil {
 		return remoteError(err)
 	}
-	if !a.v.GetBool("json") {
+	if !a.JSON {
 		fmt.Fprintf(a.out, "kernel %s is uploaded (%.12s)\n", k.Name, k.Hash)
 	}
 	return nil
@@ -259,12 +251,13 @@ func details(p *api.Problem) string {
 		if strings.Contains(p.Detail, d.Message) {
 			continue
 		}
-		name := strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "budget.")
-		switch flag := strings.ReplaceAll(name, "_", "-"); {
-		case name == "seconds":
-			name = "--time, in seconds"
-		case knownSettings()[flag].key != "", flag == "scope":
-			name = "--" + flag
+		name := strings.TrimPrefix(d.Location, "body.")
+		at := slices.IndexFunc(runOptions, func(f option.Field) bool { return f.Key == name && f.Name != "" })
+		switch {
+		case at >= 0:
+			name = "--" + runOptions[at].Name
+		case name == "scope":
+			name = "--" + name
 		case d.Location == "body.name":
 			name = "the name"
 		default:
@@ -301,7 +294,7 @@ var commands = regexp.MustCompile("`tune [^`]*`")
 // there adapts an error's text to the service that was asked: the commands in it ask that service
 // too, and for an unknown name it adds a `tune list` that does.
 func (a *app) there(root *cobra.Command, err error, text string) string {
-	address := a.v.GetString("server")
+	address := a.Server
 	if address == "" {
 		return text
 	}
@@ -365,7 +358,7 @@ type following struct {
 // follow prints a campaign of a service as if it ran here, until it ends. Ctrl-C detaches and
 // does not stop it. With summary, the past is printed as a short summary.
 func (a *app) follow(ctx context.Context, c *api.Client, id string, summary bool) error {
-	f := &following{app: a, client: c, id: id, told: evaluator.Patience{Scripts: a.v.GetBool("json")}}
+	f := &following{app: a, client: c, id: id, told: evaluator.Patience{Scripts: a.JSON}}
 	if summary {
 		campaign, err := c.Campaign(ctx, id)
 		if err != nil {
@@ -406,7 +399,7 @@ func (a *app) follow(ctx context.Context, c *api.Client, id string, summary bool
 
 // say prints a message that is not the campaign's.
 func (f *following) say(line string) {
-	if f.out != nil && !f.v.GetBool("json") {
+	if f.out != nil && !f.JSON {
 		f.out.say(line)
 		return
 	}
@@ -507,7 +500,7 @@ func (f *following) status(s *api.Status) {
 		}
 		text = "preparing: harness, reference, baseline, ceilings of the machine"
 	}
-	if text != "" && text != f.said && !f.v.GetBool("json") {
+	if text != "" && text != f.said && !f.JSON {
 		f.said = text
 		fmt.Fprintln(f.app.out, text)
 	}
@@ -602,7 +595,7 @@ is restarted, the command retries; no event is printed twice or left out.
 			return a.follow(ctx, c, args[0], true)
 		},
 	}
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), remoteOptions)
 	return cmd
 }
 
@@ -610,7 +603,7 @@ is restarted, the command retries; no event is printed twice or left out.
 func (a *app) needService(ctx context.Context) (*api.Client, error) {
 	c, err := a.service(ctx)
 	if c == nil && err == nil {
-		err = badInputf("no service holds %s: give --server URL, or the --store of a `tune serve` on this machine", a.v.GetString("store"))
+		err = badInputf("no service holds %s: give --server URL, or the --store of a `tune serve` on this machine", a.Store)
 	}
 	return c, err
 }
@@ -648,13 +641,13 @@ func (a *app) actCommand(cmd *cobra.Command, act func(*api.Client, context.Conte
 		if err != nil {
 			return remoteError(err)
 		}
-		if a.v.GetBool("json") {
+		if a.JSON {
 			return a.printJSON(campaign)
 		}
 		_, err = fmt.Fprintf(a.out, "campaign %s is %s\n", campaign.ID, campaign.State)
 		return err
 	}
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), remoteOptions)
 	return cmd
 }
 
@@ -678,8 +671,7 @@ func (a *app) resumeThere(ctx context.Context, c *api.Client, id string, budget 
 	}
 	id = campaign.ID
 	if !budget.IsZero() {
-		b := api.BudgetOf(budget)
-		if campaign, err = c.Change(ctx, id, api.Change{Budget: &b}); err != nil {
+		if campaign, err = c.Change(ctx, id, api.Change{Budget: &budget}); err != nil {
 			return remoteError(err)
 		}
 	}

@@ -202,7 +202,7 @@ func TestSameRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	local := printers(&here)
-	done, err := new(evotune.Machine).Run(t.Context(), s, evotune.Job{Backend: evotune.Replay, Table: table(t), Seed: 1, Budget: evotune.Budget{Evaluations: 60}}, evotune.Options{
+	done, err := new(evotune.Machine).Run(t.Context(), s, evotune.Job{Backend: evotune.Replay, Table: table(t), Seed: new(int64(1)), Budget: evotune.Budget{Evaluations: 60}}, evotune.Options{
 		Workers: 1,
 		Listen: func(e evotune.Event) {
 			for _, p := range local {
@@ -285,15 +285,15 @@ func TestRunThere(t *testing.T) {
 		}
 	}
 	for flag, want := range map[string]string{
-		"--priority=1000": "tune: --priority: expected number <= 100\n", "--evaluations=-2": "tune: --evaluations -2: it must not be negative\n",
+		"--priority=1000": "tune: --priority 1000: give -100 to 100\n", "--evaluations=-2": "tune: --evaluations -2: it must not be negative\n",
 		"--time=-2s": "tune: --time -2s: it must not be negative\n",
 	} {
 		if out := say(t, at("run", "softmax", flag)...); out.Status != exitBadInput || out.Err != want {
 			t.Errorf("%s: %+v, want %q", flag, out, want)
 		}
 	}
-	p := &api.Problem{Detail: "validation failed", Errors: []api.Detail{{Location: "body.budget.seconds", Message: "expected number >= 0"}}}
-	if got, want := details(p), "--time, in seconds: expected number >= 0"; got != want {
+	p := &api.Problem{Detail: "validation failed", Errors: []api.Detail{{Location: "body.budget.time_ns", Message: "expected number >= 0"}}}
+	if got, want := details(p), "--time: expected number >= 0"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	// One that has not begun is in no log, and yet not lost.
@@ -446,7 +446,7 @@ func TestLiveThere(t *testing.T) {
 
 // TestFailedThere: a campaign that has failed is not said to go on by itself.
 func TestFailedThere(t *testing.T) {
-	f := following{app: &app{v: viper.New()}, id: "x-1", state: api.Failed, reason: "the kernel is gone"}
+	f := following{app: parsed(t, "attach", "x-1"), id: "x-1", state: api.Failed, reason: "the kernel is gone"}
 	if err := f.ended(t.Context()); err == nil || err.Error() != "campaign x-1 has failed: the kernel is gone: once that is put right, `tune resume x-1` goes on" {
 		t.Errorf("%v", err)
 	}
@@ -459,7 +459,7 @@ func TestFailedThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.v.Set("server", service.URL)
+	f.Server = service.URL
 	f.client = c
 	if err := f.ended(t.Context()); err == nil || !strings.Contains(err.Error(), "submit it again with `tune run mine --server "+service.URL+"`, since a campaign keeps what was uploaded") {
 		t.Errorf("%v", err)

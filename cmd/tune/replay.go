@@ -21,6 +21,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/search"
@@ -66,7 +67,7 @@ for other scorers.
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			how := searchbench.Search{
-				Strategy: cmp.Or(a.v.GetString("strategy"), search.Default), Seed: a.v.GetInt64("seed"), Window: window, Overhead: overhead,
+				Strategy: a.Run.Strategy, Seed: a.Run.SearchSeed(), Window: window, Overhead: overhead,
 			}
 			if budget != autoBudget {
 				s, err := strconv.ParseFloat(budget, 64)
@@ -89,7 +90,7 @@ for other scorers.
 			return a.replay(cmd.Context(), s, args[0], how, repeats, trace)
 		},
 	}
-	addSettings(cmd.Flags(), settingsNamed("strategy", "seed"))
+	addOptions(cmd.Flags(), option.Named(runOptions, "strategy", "seed"))
 	cmd.Flags().IntVar(&repeats, "repeats", 40, "search `N` times")
 	cmd.Flags().StringVar(&budget, "budget", autoBudget, "simulated `SECONDS` of each run; auto is the methodology's budget")
 	cmd.Flags().IntVar(&window, "window", 1, "proposals in flight")
@@ -97,19 +98,6 @@ for other scorers.
 	cmd.Flags().StringVar(&t1, "t1", "", "the T1 description, in `FILE`, of results without constraints")
 	cmd.Flags().BoolVar(&overhead, "overhead", false, "add the search's own time to the simulated clock and to the trace: no two runs are then the same")
 	return cmd
-}
-
-// settingsNamed picks settings of a run.
-func settingsNamed(keys ...string) []setting {
-	var out []setting
-	for _, s := range runSettings {
-		for _, k := range keys {
-			if s.key == k {
-				out = append(out, s)
-			}
-		}
-	}
-	return out
 }
 
 // mostRepeats is the most runs of one search that are scored: far more than narrow any score.
@@ -165,7 +153,7 @@ func (a *app) replay(ctx context.Context, s *searchbench.Space, path string, how
 		return err
 	}
 	r := replayed{s.Facts(), how.Strategy, search.Version(how.Strategy), how.Seed, how.Window, how.Budget, s.Score(runs)}
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSON(r)
 	}
 	return a.printReplayed(r)

@@ -55,7 +55,7 @@ format.
 		},
 	}
 	addFolderFlags(cmd, &out, &force)
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), remoteOptions)
 	return cmd
 }
 
@@ -67,7 +67,7 @@ func (a *app) campaignLog(ctx context.Context, r server.Reader, id string) (repo
 	}
 	s, ok := r.(*store.Store)
 	if !ok {
-		path := a.v.GetString("store")
+		path := a.Store
 		return report.Log{}, a.heldError(ctx, path, fmt.Errorf("store %s: %w", path, store.ErrLocked), fmt.Sprintf("`tune report %s --out DIR%s` has the plots too", c.ID, a.given("store")))
 	}
 	l, err := report.ReadLog(s, c.ID)

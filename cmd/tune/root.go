@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/words"
 )
 
@@ -23,7 +24,8 @@ type app struct {
 	out *output
 	err *output
 	v   *viper.Viper
-	m   *evotune.Machine // nil until the first call of machine
+	settings
+	m *evotune.Machine // nil until the first call of machine
 	// flags are those of the command, and config is the configuration file that was read.
 	flags  *pflag.FlagSet
 	config string
@@ -119,7 +121,7 @@ configuration folder; an unknown key in it is an error.`,
 				return badInput(err)
 			}
 			level := slog.LevelWarn
-			if a.v.GetBool("verbose") {
+			if a.Verbose {
 				level = slog.LevelDebug
 			}
 			slog.SetDefault(slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level})))
@@ -138,7 +140,7 @@ configuration folder; an unknown key in it is an error.`,
 		return badInputf("%w: see `%s --help`", err, cmd.CommandPath())
 	})
 	root.PersistentFlags().String("config", "", "the configuration `FILE`")
-	addSettings(root.PersistentFlags(), globalSettings)
+	addOptions(root.PersistentFlags(), option.Of(common{}))
 	root.AddCommand(
 		a.runCommand(), a.resumeCommand(), a.attachCommand(), a.pauseCommand(), a.cancelCommand(), a.judgeCommand(), a.sweepCommand(), a.spaceCommand(), a.replayCommand(), a.searchbenchCommand(),
 		a.listCommand(), a.showCommand(), a.bestCommand(), a.selectCommand(), a.compareCommand(), a.lineageCommand(), a.importanceCommand(),

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/store"
@@ -77,16 +78,13 @@ resume", continues. See docs/family.md.
 					return badInputf("--%s is for campaigns in a service: give --server URL, or the --store of a `tune serve` on this machine", name)
 				}
 			}
-			job, err := a.job(args[0])
-			if err != nil {
-				return err
-			}
+			job := a.submission(args[0]).Job
 			if len(fam.Grids) > 0 {
 				f, err := a.machine().Family(cmd.Context(), job, fam)
 				if err != nil {
 					return err
 				}
-				s, err := store.Open(a.v.GetString("store"), store.Options{})
+				s, err := store.Open(a.Store, store.Options{})
 				if err != nil {
 					return storeError(err)
 				}
@@ -98,7 +96,7 @@ resume", continues. See docs/family.md.
 				return err
 			}
 			// The store first: a campaign whose results cannot be kept never starts.
-			s, err := store.Open(a.v.GetString("store"), store.Options{})
+			s, err := store.Open(a.Store, store.Options{})
 			if err != nil {
 				return storeError(err)
 			}
@@ -106,10 +104,7 @@ resume", continues. See docs/family.md.
 			return a.campaign(cmd.Context(), s, t)
 		},
 	}
-	addSettings(cmd.Flags(), runSettings)
-	addSettings(cmd.Flags(), backendSettings)
-	addSettings(cmd.Flags(), remoteSettings)
-	addSettings(cmd.Flags(), submitSettings)
+	addOptions(cmd.Flags(), runOptions, workersOption, backendOptions, remoteOptions)
 	cmd.Flags().StringArrayVar(&fam.Grids, "family", nil, "tune for all shapes of a `GRID` under one budget, such as \"S=512,2048 D=64,128 B=2 H=8\" (repeatable)")
 	cmd.Flags().StringArrayVar(&fam.Between, "between", nil, "also compare the winners of a family at the shapes of a `GRID`; none turns this off (repeatable; default: between values more than a doubling apart)")
 	cmd.Flags().Bool("detach", false, "with a service: print the campaign's name and do not follow it")
@@ -149,75 +144,26 @@ campaign, and this command follows it as "tune attach" does.
 				if err := elsewhereOnly(cmd); err != nil {
 					return err
 				}
-				return a.resumeThere(cmd.Context(), c, id, a.budget())
+				return a.resumeThere(cmd.Context(), c, id, a.Run.Budget)
 			}
 			return a.resume(cmd.Context(), id)
 		},
 	}
-	addSettings(cmd.Flags(), budgetSettings())
-	addSettings(cmd.Flags(), backendSettings)
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), budgetOptions, workersOption, backendOptions, remoteOptions)
 	return cmd
 }
 
-// budgetSettings are the settings that a resumption may change.
-func budgetSettings() []setting {
-	var out []setting
-	for _, s := range runSettings {
-		switch s.key {
-		case "evaluations", "time", "target", "patience", "cost-per-hour", "max-cost", "workers":
-			out = append(out, s)
-		}
+// submission is the job of the settings, with what belongs to a service. With the backend replay, kernel is a table's file.
+func (a *app) submission(kernel string) api.Submission {
+	s := a.Run
+	if s.Kernel = kernel; s.Backend == evotune.Replay {
+		s.Kernel, s.Table = "", kernel
 	}
-	return out
-}
-
-func (a *app) budget() evotune.Budget {
-	return evotune.Budget{
-		Evaluations: a.v.GetInt("evaluations"),
-		Time:        a.v.GetDuration("time"),
-		Target:      a.v.GetFloat64("target"),
-		Patience:    a.v.GetInt("patience"),
-		CostPerHour: a.v.GetFloat64("cost-per-hour"),
-		MaxCost:     a.v.GetFloat64("max-cost"),
-	}
-}
-
-// job makes a job of the settings. With the backend replay, kernel is a table's file.
-func (a *app) job(kernel string) (evotune.Job, error) {
-	j := evotune.Job{
-		Kernel: kernel, Backend: a.v.GetString("backend"), Shapes: a.list("shape"), Implementations: a.list("implementation"),
-		Strategy: a.v.GetString("strategy"), Seed: a.v.GetInt64("seed"), Window: a.v.GetInt("window"),
-		Finalists: a.v.GetInt("finalists"), Strict: a.v.GetBool("strict"), Budget: a.budget(),
-	}
-	switch s := evotune.Sanitize(a.v.GetString("sanitize")); s {
-	case evotune.SanitizeAll:
-	case evotune.SanitizeContenders:
-		j.Sanitize = s
-	default:
-		return j, badInputf("--sanitize is %q: give all or contenders", s)
-	}
-	if j.Backend == evotune.Replay {
-		j.Kernel, j.Table = "", kernel
-	}
-	switch text := a.v.GetString("warm-start"); text {
-	case "auto":
-	case "off":
-		j.WarmStart = -1
-	default:
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			return j, badInputf("--warm-start is %q: give auto, off or a number of genomes", text)
-		}
-		if j.WarmStart = n; n == 0 {
-			j.WarmStart = -1
-		}
-	}
-	return j, nil
+	return s
 }
 
 func (a *app) resume(ctx context.Context, id string) error {
-	s, err := store.Open(a.v.GetString("store"), store.Options{MustExist: true})
+	s, err := store.Open(a.Store, store.Options{MustExist: true})
 	if err != nil {
 		return storeError(err)
 	}
@@ -227,7 +173,7 @@ func (a *app) resume(ctx context.Context, id string) error {
 	} else if f != nil {
 		return a.family(ctx, s, f)
 	}
-	t, err := a.machine().Continue(s, id, a.budget())
+	t, err := a.machine().Continue(s, id, a.Run.Budget)
 	var done *evotune.FinishedError
 	if errors.As(err, &done) {
 		fmt.Fprintf(a.out, "campaign %s is finished; give it a larger budget to go on, such as --evaluations %d\n", done.Campaign.ID, 2*done.Campaign.Evaluated)
@@ -249,7 +195,7 @@ func (a *app) campaign(ctx context.Context, s *store.Store, t *evotune.Target) e
 		return fmt.Errorf("answer queries beside %s: %w", s.Path(), err)
 	}
 	defer stop()
-	if !a.v.GetBool("json") && t.Job.Backend != evotune.Replay {
+	if !a.JSON && t.Job.Backend != evotune.Replay {
 		a.preparing(t.Job.Kernel)
 	}
 	var out printer
@@ -261,7 +207,7 @@ func (a *app) campaign(ctx context.Context, s *store.Store, t *evotune.Target) e
 	following, prepared := a.followPreparation(ctx)
 	defer prepared()
 	sum, err := t.Run(following, s, evotune.Options{
-		Workers: a.v.GetInt("workers"), Drain: sig.drain,
+		Workers: a.Workers, Drain: sig.drain,
 		Ready: func(workers int, ev evaluator.Evaluator) {
 			prepared()
 			out = a.printer(workers, func() (evaluator.Usage, bool) { return evaluator.UsageOf(ev) })
@@ -297,7 +243,7 @@ func (a *app) campaign(ctx context.Context, s *store.Store, t *evotune.Target) e
 // printer chooses how events are shown: JSON lines, a live display in a
 // terminal, or plain lines.
 func (a *app) printer(workers int, usage func() (evaluator.Usage, bool)) printer {
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return jsonPrinter{a.out, a.err}
 	}
 	if f, ok := a.out.terminal(); ok {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/searchbench"
@@ -54,10 +55,10 @@ with a file for each.
   tune searchbench spaces/gemm.*.json.gz --strategies evolution --warm-start 8`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.v.GetBool("json") {
+			if a.JSON {
 				format = formatJSON
 			}
-			plan.Seed = a.v.GetInt64("seed")
+			plan.Seed = a.Run.SearchSeed()
 			if err := a.checkPlan(&plan, format, warm); err != nil {
 				return err
 			}
@@ -98,7 +99,7 @@ with a file for each.
 	}
 	cmd.Flags().StringSliceVar(&plan.Strategies, "strategies", search.Names(), "the strategies, separated by commas")
 	cmd.Flags().IntVar(&plan.Repeats, "repeats", 40, "search each space `N` times with each strategy and window")
-	addSettings(cmd.Flags(), settingsNamed("seed"))
+	addOptions(cmd.Flags(), option.Named(runOptions, "seed"))
 	cmd.Flags().IntSliceVar(&plan.Windows, "windows", []int{1}, "proposals in flight, separated by commas")
 	cmd.Flags().StringVar(&traces, "traces", "", "write what was evaluated to `FILE`, or to a folder")
 	cmd.Flags().StringVar(&format, "format", formatTable, "print as table, markdown or json")

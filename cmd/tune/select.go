@@ -79,7 +79,7 @@ See docs/ask.md.
 	cmd.Flags().IntVar(&o.Limit, "limit", tableRows, "at most `N`, 0 for all (json and csv: all)")
 	cmd.Flags().BoolVar(&o.Count, "count", false, "only say how many there are")
 	cmd.Flags().StringVar(&text, "format", formatTable, "table, json or csv")
-	addSettings(cmd.Flags(), remoteSettings)
+	addOptions(cmd.Flags(), remoteOptions)
 	return cmd
 }
 

@@ -24,21 +24,22 @@ import (
 	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/fleet/nats"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/server"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
 
-// serveSettings belong to the service.
-var serveSettings = []setting{
-	{"listen", "127.0.0.1:8787", "serve: the `ADDRESS` to listen on besides the socket; empty means the socket alone"},
-	{"token-file", "", "serve: keep an admin's token in this `FILE`; it is made if it does not exist"},
-	{"tls-cert", "", "serve: the certificate, a PEM `FILE` with its chain"},
-	{"tls-key", "", "serve: the certificate's key, a PEM `FILE`"},
-	{"fleet", "", "serve: use workers on other machines, with a broker that listens on this `ADDRESS`"},
-	{"nats", []string{}, "serve: use workers over the NATS broker at this `URL` instead (repeatable)"},
-	{"nats-credentials", "", "serve: the `FILE` with the credentials for --nats: the service's, then the workers', each a line USER:PASSWORD or the path of a credentials file"},
-	{"archive-after", time.Duration(0), "serve: move campaigns to archives when they have been finished for this `DURATION` (0: keep them)"},
+// serving belongs to the service.
+type serving struct {
+	Listen          string        `flag:"listen,127.0.0.1:8787" doc:"serve: the <ADDRESS> to listen on besides the socket; empty means the socket alone"`
+	TokenFile       string        `flag:"token-file" doc:"serve: keep an admin's token in this <FILE>; it is made if it does not exist"`
+	Cert            string        `flag:"tls-cert" doc:"serve: the certificate, a PEM <FILE> with its chain"`
+	Key             string        `flag:"tls-key" doc:"serve: the certificate's key, a PEM <FILE>"`
+	Fleet           string        `flag:"fleet" doc:"serve: use workers on other machines, with a broker that listens on this <ADDRESS>"`
+	NATS            []string      `flag:"nats" doc:"serve: use workers over the NATS broker at this <URL> instead"`
+	NATSCredentials string        `flag:"nats-credentials" doc:"serve: the <FILE> with the credentials for --nats: the service's, then the workers', each a line USER:PASSWORD or the path of a credentials file"`
+	ArchiveAfter    time.Duration `flag:"archive-after" minimum:"0" doc:"serve: move campaigns to archives when they have been finished for this <DURATION> (0: keep them)"`
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -76,8 +77,8 @@ candidates in flight, within 10 seconds; a second one ends it at once. See docs/
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
 	}
-	addSettings(cmd.Flags(), serveSettings)
-	addSettings(cmd.Flags(), backendSettings)
+	addOptions(cmd.Flags(), option.Of(serving{}))
+	addOptions(cmd.Flags(), backendOptions)
 	devices := cmd.Flags().Lookup("cuda-devices")
 	devices.Usage = strings.Replace(devices.Usage, "default: the first", "default: all that work", 1)
 	return cmd
@@ -117,7 +118,7 @@ func (a *app) serve(ctx context.Context) error {
 	}
 	// Open an existing store first: the socket and the service's state, which belong to it, are then
 	// ours. Make a new store last, so that a service that is refused leaves none behind.
-	path := a.v.GetString("store")
+	path := a.Store
 	_, missing := os.Stat(path)
 	fresh := errors.Is(missing, fs.ErrNotExist)
 	if fresh {
@@ -148,9 +149,9 @@ func (a *app) serve(ctx context.Context) error {
 	defer socket.Close()
 	sig := catchSignals(ctx, cancel)
 	sig.say = func(text string) { logger.Info(text) }
-	o := server.Options{Store: s, Machine: a.machine(), Accelerators: gpus, TokenFile: a.v.GetString("token-file"), ArchiveAfter: a.v.GetDuration("archive-after"), Logger: logger, Fleet: connect}
+	o := server.Options{Store: s, Machine: a.machine(), Accelerators: gpus, TokenFile: a.Serve.TokenFile, ArchiveAfter: a.Serve.ArchiveAfter, Logger: logger, Fleet: connect}
 	if cache := a.cacheDir(); connect != nil && cache != "" {
-		limit := int64(cmp.Or(a.v.GetInt("cache-size"), 2048)) << 20
+		limit := int64(cmp.Or(a.Backends.CacheSize, 2048)) << 20
 		if folder, err := share.NewFolder(filepath.Join(cache, "shared"), limit); err == nil {
 			defer folder.Close() //nolint:errcheck // only its temporary files end
 			o.Shelf = folder
@@ -182,7 +183,7 @@ func (a *app) serve(ctx context.Context) error {
 
 // serveFleet says how workers on other machines are reached; nil when there are none.
 func (a *app) serveFleet(ctx context.Context, conf *tls.Config, logger *slog.Logger) (func(*fleet.Roster) (fleet.Transport, error), error) {
-	address, brokers := a.v.GetString("fleet"), a.list("nats")
+	address, brokers := a.Serve.Fleet, a.Serve.NATS
 	switch {
 	case address != "" && len(brokers) > 0:
 		return nil, badInputf("--fleet and --nats exclude each other: the first has a broker of its own, the second uses one that runs")
@@ -198,7 +199,7 @@ func (a *app) serveFleet(ctx context.Context, conf *tls.Config, logger *slog.Log
 		}
 		var ca []byte
 		if conf != nil {
-			if ca, err = os.ReadFile(a.v.GetString("tls-cert")); err != nil {
+			if ca, err = os.ReadFile(a.Serve.Cert); err != nil {
 				return nil, badInput(err)
 			}
 		}
@@ -206,7 +207,7 @@ func (a *app) serveFleet(ctx context.Context, conf *tls.Config, logger *slog.Log
 			return nats.Embed(nats.EmbedOptions{Listen: address, TLS: conf, CA: string(ca), Roster: roster, Log: logger})
 		}, nil
 	}
-	path := a.v.GetString("nats-credentials")
+	path := a.Serve.NATSCredentials
 	if path == "" {
 		return nil, badInputf("--nats needs --nats-credentials FILE: the service's credentials for the broker, then the workers', each on a line of its own")
 	}
@@ -230,7 +231,7 @@ func (a *app) serveFleet(ctx context.Context, conf *tls.Config, logger *slog.Log
 
 // fleetAddress refuses an address of --fleet that cannot be listened on.
 func (a *app) fleetAddress() error {
-	address := a.v.GetString("fleet")
+	address := a.Serve.Fleet
 	if address == "" {
 		return nil
 	}
@@ -251,7 +252,7 @@ func (a *app) serving(path string, socket, tcp net.Listener, encrypted bool, gpu
 		URL       string   `json:"url,omitempty"`
 		TokenFile string   `json:"token_file,omitempty"`
 		GPUs      []string `json:"gpus,omitempty"`
-	}{Event: "serving", Store: path, Socket: socket.Addr().String(), TokenFile: a.v.GetString("token-file")}
+	}{Event: "serving", Store: path, Socket: socket.Addr().String(), TokenFile: a.Serve.TokenFile}
 	for _, g := range gpus {
 		line.GPUs = append(line.GPUs, g.Device)
 	}
@@ -263,7 +264,7 @@ func (a *app) serving(path string, socket, tcp net.Listener, encrypted bool, gpu
 		line.Address = tcp.Addr().String()
 		line.URL = scheme + "://" + line.Address + "/"
 	}
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return json.NewEncoder(a.out).Encode(line)
 	}
 	token := fmt.Sprintf("make a token with `tune token create NAME --scope runner --store %s`", path)
@@ -281,10 +282,10 @@ func (a *app) serving(path string, socket, tcp net.Listener, encrypted bool, gpu
 // serviceLogger makes the log of a service, which has no terminal to show events on.
 func (a *app) serviceLogger() *slog.Logger {
 	o := &slog.HandlerOptions{Level: slog.LevelInfo}
-	if a.v.GetBool("verbose") {
+	if a.Verbose {
 		o.Level = slog.LevelDebug
 	}
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return slog.New(slog.NewJSONHandler(a.err, o))
 	}
 	return slog.New(slog.NewTextHandler(a.err, o))
@@ -292,7 +293,7 @@ func (a *app) serviceLogger() *slog.Logger {
 
 // serveTLS reads the certificate; nil when none is given.
 func (a *app) serveTLS() (*tls.Config, error) {
-	cert, key := a.v.GetString("tls-cert"), a.v.GetString("tls-key")
+	cert, key := a.Serve.Cert, a.Serve.Key
 	if (cert == "") != (key == "") {
 		return nil, errors.New("--tls-cert and --tls-key belong together: give both, or neither")
 	}
@@ -310,7 +311,7 @@ func (a *app) serveAccelerators(ctx context.Context, logger *slog.Logger) (list 
 			continue
 		}
 		found, failed := a.machine().Accelerators(ctx, f.Name)
-		if failed != nil && len(a.list(f.Name+"-devices")) > 0 {
+		if failed != nil && len(a.texts(f.Name+"-devices")) > 0 {
 			return nil, failed
 		}
 		list, err = append(list, found...), cmp.Or(err, failed)
@@ -328,12 +329,12 @@ func (a *app) serveAccelerators(ctx context.Context, logger *slog.Logger) (list 
 
 // checkSettings refuses settings that would make every campaign fail.
 func (a *app) checkSettings() error {
-	if dirs := a.list("kernels"); len(dirs) > 0 {
+	if dirs := a.Kernels; len(dirs) > 0 {
 		if _, err := kernels.Open(dirs...); err != nil {
 			return badInput(err)
 		}
 	}
-	if c := a.v.GetString("compiler"); c != "" && c != "auto" {
+	if c := a.Backends.CPU.Compiler; c != "" && c != "auto" {
 		if _, err := exec.LookPath(c); err != nil {
 			return badInputf("--compiler: %w: name another, or auto", err)
 		}
@@ -344,7 +345,7 @@ func (a *app) checkSettings() error {
 // listen listens on --listen; nil when that is empty. An address that other machines can
 // reach needs TLS and confined candidates: whoever has an author's token can send code.
 func (a *app) listen(ctx context.Context, conf *tls.Config) (net.Listener, error) {
-	address := a.v.GetString("listen")
+	address := a.Serve.Listen
 	if address == "" {
 		return nil, nil
 	}

@@ -57,7 +57,7 @@ constraints and what is recorded agree.
 				}
 				contradiction = contradiction || summaries[i].Forbidden > 0
 			}
-			if a.v.GetBool("json") {
+			if a.JSON {
 				if err := a.printJSON(summaries); err != nil {
 					return err
 				}
@@ -285,7 +285,7 @@ func (a *app) convert(c conversion) error {
 	if done.LeftOut != "" {
 		fmt.Fprintf(a.err, "tune: %s leaves out %s\n", c.out, done.LeftOut)
 	}
-	if a.v.GetBool("json") {
+	if a.JSON {
 		return a.printJSON(done)
 	}
 	fmt.Fprintf(a.out, "wrote %s (%s): %d configurations, %d of them failed\n", c.out, c.form, done.Recorded, done.Failed)

@@ -17,12 +17,10 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/internal/build"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/tables"
 	"github.com/evotune/evotune/store"
 )
-
-// sweepSettings are the settings of a run that mean something to a sweep.
-var sweepSettings = []string{"backend", "seed", "workers", "shape", "implementation"}
 
 // A sweep is what the command line asks for.
 type sweep struct {
@@ -74,21 +72,15 @@ The formats: ` + strings.Join(names, ", ") + `. See docs/tables.md#measuring-a-w
 	cmd.Flags().StringVar(&s.resume, "resume", "", "continue the sweep `CAMPAIGN`, or write its tables again")
 	cmd.Flags().StringVar(&s.out, "out", "", "write to `FILE` (default: the name of the campaign)")
 	cmd.Flags().StringArrayVar(&s.forms, "format", []string{"compact"}, "write in the format `NAME` (repeatable)")
-	var settings []setting
-	for _, r := range runSettings {
-		if slices.Contains(sweepSettings, r.key) {
-			settings = append(settings, r)
-		}
-	}
-	addSettings(cmd.Flags(), settings)
-	addSettings(cmd.Flags(), backendSettings)
+	addOptions(cmd.Flags(), option.Named(runOptions, "backend", "seed", "shape", "implementation"), workersOption)
+	addOptions(cmd.Flags(), backendOptions)
 	return cmd
 }
 
 func (a *app) newSweep(ctx context.Context, kernel string, s sweep) error {
 	job := evotune.Job{
-		Kernel: kernel, Backend: a.v.GetString("backend"), Shapes: a.list("shape"), Implementations: a.list("implementation"),
-		Seed: a.v.GetInt64("seed"), Sweep: true, Budget: evotune.Budget{Evaluations: s.sample},
+		Kernel: kernel, Backend: a.Run.Backend, Shapes: a.Run.Shapes, Implementations: a.Run.Implementations,
+		Seed: a.Run.Seed, Sweep: true, Budget: evotune.Budget{Evaluations: s.sample},
 	}
 	if job.Backend == evotune.Replay {
 		job.Kernel, job.Table = "", kernel
@@ -97,18 +89,18 @@ func (a *app) newSweep(ctx context.Context, kernel string, s sweep) error {
 	if err != nil {
 		return err
 	}
-	db, err := store.Open(a.v.GetString("store"), store.Options{})
+	db, err := store.Open(a.Store, store.Options{})
 	if err != nil {
-		return a.heldError(ctx, a.v.GetString("store"), err, "stop it first, or name another store with --store")
+		return a.heldError(ctx, a.Store, err, "stop it first, or name another store with --store")
 	}
 	defer db.Close() //nolint:errcheck // every append was checked
 	return a.sweepAndWrite(ctx, db, t, s)
 }
 
 func (a *app) resumeSweep(ctx context.Context, s sweep) error {
-	db, err := store.Open(a.v.GetString("store"), store.Options{MustExist: true})
+	db, err := store.Open(a.Store, store.Options{MustExist: true})
 	if err != nil {
-		return a.heldError(ctx, a.v.GetString("store"), err, "stop it first")
+		return a.heldError(ctx, a.Store, err, "stop it first")
 	}
 	defer db.Close() //nolint:errcheck // every append was checked
 	t, done, err := a.machine().ContinueSweep(db, s.resume, s.sample)
@@ -127,7 +119,7 @@ func (a *app) sweepAndWrite(ctx context.Context, db *store.Store, t *evotune.Tar
 	err := a.campaign(ctx, db, t)
 	var exit *exitError
 	if err != nil && (!errors.As(err, &exit) || exit.code != exitNoCandidate) {
-		if exit != nil && exit.code == exitInterrupted && exit.err == nil && !a.v.GetBool("json") {
+		if exit != nil && exit.code == exitInterrupted && exit.err == nil && !a.JSON {
 			fmt.Fprintf(a.out, "or, to have the tables written as well: tune sweep --resume %s\n", t.Job.ID)
 		}
 		return err
@@ -179,7 +171,7 @@ func (a *app) writeSweep(db *store.Store, t *evotune.Target, s sweep) error {
 		}
 		done.Files = append(done.Files, f)
 	}
-	if a.v.GetBool("json") {
+	if a.JSON {
 		line, err := json.Marshal(done)
 		if err != nil {
 			return err

@@ -60,7 +60,7 @@ are viewer, runner, author, admin and worker: "tune serve --help" says what each
 				return err
 			}
 			// The one answer that has a token in it.
-			if a.v.GetBool("json") {
+			if a.JSON {
 				return writeJSON(a.out.To, made)
 			}
 			_, err := fmt.Fprintln(a.out.To, made.Secret)
@@ -83,7 +83,7 @@ func (a *app) tokenListCommand() *cobra.Command {
 			if err := a.askService(cmd.Context(), http.MethodGet, "/v1/tokens", nil, &page); err != nil {
 				return err
 			}
-			if a.v.GetBool("json") {
+			if a.JSON {
 				return a.printJSON(page.Items)
 			}
 			w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
@@ -122,7 +122,7 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 			if err := a.askService(cmd.Context(), http.MethodDelete, "/v1/tokens/"+url.PathEscape(args[0]), nil, &gone); err != nil {
 				return err
 			}
-			if a.v.GetBool("json") {
+			if a.JSON {
 				return a.printJSON(gone)
 			}
 			fmt.Fprintf(a.out, "revoked %s (%s)\n", gone.ID, gone.Name)
@@ -133,8 +133,8 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 
 // askService asks the service that holds --store, over its socket.
 func (a *app) askService(ctx context.Context, method, path string, in, out any) error {
-	socket := server.Socket(a.v.GetString("store"))
-	if err := server.Trusted(a.v.GetString("store")); err != nil {
+	socket := server.Socket(a.Store)
+	if err := server.Trusted(a.Store); err != nil {
 		return err
 	}
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -154,7 +154,7 @@ func (a *app) askService(ctx context.Context, method, path string, in, out any) 
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return badInputf("no service holds %s: start `tune serve --store %s`", a.v.GetString("store"), a.v.GetString("store"))
+		return badInputf("no service holds %s: start `tune serve --store %s`", a.Store, a.Store)
 	}
 	if err != nil {
 		return fmt.Errorf("ask the service on %s: %w", socket, err)

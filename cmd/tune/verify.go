@@ -76,7 +76,7 @@ do not apply, and nothing is timed; the status is 4 when a check fails.
 			return a.verify(cmd.Context(), rec, evotune.VerifyOptions{Tolerance: tolerance, StoredContents: contents == contentsStored})
 		},
 	}
-	addSettings(cmd.Flags(), backendSettings)
+	addOptions(cmd.Flags(), backendOptions)
 	cmd.Flags().StringVar(&flavour, "flavour", flavourRelease, "how it is compiled: release or debug")
 	cmd.Flags().StringVar(&contents, "contents", contentsNew, "the inputs that it is timed on: new or stored")
 	cmd.Flags().Float64Var(&tolerance, "tolerance", 0.05, "relative change of time that is allowed")
@@ -100,7 +100,7 @@ func (a *app) verify(ctx context.Context, rec evotune.Record, o evotune.VerifyOp
 	if err != nil {
 		return err
 	}
-	if a.v.GetBool("json") {
+	if a.JSON {
 		if err := a.printJSON(v); err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (a *app) debug(ctx context.Context, rec evotune.Record) error {
 		return err
 	}
 	c, stored := rec.Candidate, rec.Result
-	if a.v.GetBool("json") {
+	if a.JSON {
 		if err := a.printJSON(struct {
 			Candidate string           `json:"candidate"`
 			Flavour   string           `json:"flavour"`

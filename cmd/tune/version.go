@@ -18,7 +18,7 @@ func (a *app) versionCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := build.This()
-			if a.v.GetBool("json") {
+			if a.JSON {
 				return a.printJSON(struct {
 					build.Info
 					Name string `json:"name"` // tells two builds apart

@@ -29,12 +29,13 @@ import (
 	"github.com/evotune/evotune/internal/build"
 	"github.com/evotune/evotune/internal/fleet"
 	"github.com/evotune/evotune/internal/fleet/nats"
+	"github.com/evotune/evotune/internal/option"
 )
 
-// workerSettings belong to workers.
-var workerSettings = []setting{
-	{"name", "", "worker: its `NAME` in the fleet (default: the host's and the device's)"},
-	{"slots", 0, "worker: evaluate `N` candidates at once (0: one per core; 32 on a GPU)"},
+// working belongs to workers.
+type working struct {
+	Name  string `flag:"name" doc:"worker: its <NAME> in the fleet (default: the host's and the device's)"`
+	Slots int    `flag:"slots" minimum:"0" doc:"worker: evaluate <N> candidates at once (0: one per core; 32 on a GPU)"`
 }
 
 func (a *app) workerCommand() *cobra.Command {
@@ -56,10 +57,9 @@ after the candidates in flight; a second one ends them at once. See docs/fleet.m
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.worker(cmd.Context()) },
 	}
-	addSettings(cmd.Flags(), remoteSettings)
-	addSettings(cmd.Flags(), workerSettings)
-	addSettings(cmd.Flags(), slices.DeleteFunc(slices.Clone(runSettings), func(s setting) bool { return s.key != "backend" }))
-	addSettings(cmd.Flags(), backendSettings)
+	addOptions(cmd.Flags(), remoteOptions)
+	addOptions(cmd.Flags(), option.Of(working{}), option.Named(runOptions, "backend"))
+	addOptions(cmd.Flags(), backendOptions)
 	devices := cmd.Flags().Lookup("cuda-devices")
 	devices.Usage = strings.Replace(devices.Usage, "default: the first", "default: all that work", 1)
 	return cmd
@@ -134,7 +134,7 @@ type workerDevice struct {
 
 // workerDevices lists the devices to offer.
 func (a *app) workerDevices(ctx context.Context) ([]workerDevice, error) {
-	on := a.v.GetString("backend")
+	on := a.Run.Backend
 	var list []evotune.Accelerator
 	if on == evotune.Auto || backend.Of(on).Accelerator {
 		var err error
@@ -145,7 +145,7 @@ func (a *app) workerDevices(ctx context.Context) ([]workerDevice, error) {
 			on = evotune.CPU
 		}
 	}
-	if name := a.v.GetString("name"); name != "" {
+	if name := a.Worker.Name; name != "" {
 		if err := fleet.CheckWorker(name); err != nil {
 			return nil, badInputf("--name: %w", err)
 		}
@@ -160,8 +160,8 @@ func (a *app) workerDevices(ctx context.Context) ([]workerDevice, error) {
 		if err != nil {
 			return nil, err
 		}
-		if a.v.GetString("name") != "" && len(list) == 1 {
-			d.host.Name = a.v.GetString("name")
+		if a.Worker.Name != "" && len(list) == 1 {
+			d.host.Name = a.Worker.Name
 		}
 		out = append(out, d)
 	}
@@ -170,7 +170,7 @@ func (a *app) workerDevices(ctx context.Context) ([]workerDevice, error) {
 
 // workerDevice says what a device is, for the coordinator.
 func (a *app) workerDevice(ctx context.Context, m *evotune.Machine, on, suffix string) (workerDevice, error) {
-	d := workerDevice{machine: m, host: fleet.Host{Backend: on, Version: build.Program(), Slots: a.v.GetInt("slots"), Timeout: a.v.GetDuration("timeout")}}
+	d := workerDevice{machine: m, host: fleet.Host{Backend: on, Version: build.Program(), Slots: a.Worker.Slots, Timeout: a.Backends.CPU.Timeout}}
 	var err error
 	switch {
 	case on == evotune.Replay:
@@ -188,7 +188,7 @@ func (a *app) workerDevice(ctx context.Context, m *evotune.Machine, on, suffix s
 	if d.host.Slots == 0 {
 		d.host.Slots = cmp.Or(backend.Of(on).Window, runtime.NumCPU())
 	}
-	name := a.v.GetString("name")
+	name := a.Worker.Name
 	if name == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -204,7 +204,7 @@ func (a *app) workerDevice(ctx context.Context, m *evotune.Machine, on, suffix s
 
 // cacheDir is the folder of the cache, found as labs find it; "" if there is none.
 func (a *app) cacheDir() string {
-	if dir := a.v.GetString("cache-dir"); dir != "" {
+	if dir := a.Backends.CPU.CacheDir; dir != "" {
 		return dir
 	}
 	user, err := os.UserCacheDir()

@@ -44,20 +44,20 @@ func Share(ctx context.Context) (release func(), err error) {
 type Options struct {
 	// Compiler is "auto", "gcc", "clang" or a path. Empty means "auto": $CC,
 	// else gcc, else clang.
-	Compiler string
+	Compiler string `flag:"compiler,auto" doc:"the C compiler: gcc, clang, a path, or auto, which is gcc, else clang"`
 	// Python is the name or path of the interpreter for references in Python. Empty
 	// means python3.
-	Python string
+	Python string `flag:"python" doc:"the interpreter for references in Python: a name or a path (default: python3)"`
 	// Sanitizers lists the ones to run, of "asan", "tsan" and "memcheck"
 	// ("asan" includes the undefined behaviour sanitizer). Empty means all that
 	// work here; "none" alone means none.
-	Sanitizers []string
+	Sanitizers []string `flag:"sanitizers" doc:"run only these sanitizers (default: all that were found)"`
 	// Timeout is how long a candidate may take for one stage. Zero means 30
 	// seconds.
-	Timeout time.Duration
+	Timeout time.Duration `flag:"timeout,30s" minimum:"0" doc:"how long a candidate may take for one stage"`
 	// CacheDir is where binaries, reference outputs and measured peaks are
 	// kept. Empty means evotune in the user's cache folder.
-	CacheDir string
+	CacheDir string `flag:"cache-dir" doc:"where compiled candidates and references are cached (default: the user's cache folder)"`
 	// CacheSize bounds that folder, in bytes. Zero means 2 GiB; a negative
 	// value sets no bound.
 	CacheSize int64

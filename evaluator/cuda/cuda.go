@@ -42,47 +42,47 @@ var (
 type Options struct {
 	// Worker is the path of tune-cuda. Empty means the one beside this
 	// executable, else the one on the PATH.
-	Worker string
+	Worker string `flag:"cuda-worker" doc:"the GPU worker: the path of tune-cuda (default: beside tune, else on the PATH)"`
 	// Devices names the GPUs by index or UUID; "all" alone means all. They must
 	// be of one model. Empty means the first.
-	Devices []string
+	Devices []string `flag:"cuda-devices" doc:"use this GPU, by index or UUID, or all of one model with \"all\" (default: the first)"`
 	// Compiler is "auto", "nvrtc" or "nvcc". Empty means "auto": NVRTC where it
 	// works, else nvcc.
-	Compiler string
+	Compiler string `flag:"cuda-compiler,auto" doc:"the CUDA compiler: nvrtc, nvcc, or auto, which is NVRTC where it works, else nvcc"`
 	// Python is the name or path of the interpreter for references in Python. Empty
 	// means python3.
-	Python string
+	Python string `flag:"python"`
 	// NVCC is the path of nvcc. Empty means the one on the PATH, else that of
 	// /usr/local/cuda.
-	NVCC string
+	NVCC string `flag:"cuda-nvcc" doc:"the path of nvcc (default: the one on the PATH, else the toolkit's)"`
 	// NVRTC is the path of libnvrtc.so. Empty means that of the toolkit, else
 	// one of a Python package, else the one the linker finds.
-	NVRTC string
+	NVRTC string `flag:"cuda-nvrtc" doc:"the path of libnvrtc.so (default: the toolkit's, else that of a Python package)"`
 	// Sanitizers lists the tools of compute-sanitizer to run, of "memcheck",
 	// "racecheck", "synccheck" and "initcheck", "schedules", the launches with
 	// delays, and "guards", those between pages that are not mapped. Empty means all that work here;
 	// "none" alone means none.
-	Sanitizers []string
+	Sanitizers []string `flag:"sanitizers"`
 	// SanitizeWorkers is the number of processes under each tool and GPU, and
 	// twice as many under racecheck, the slowest. Zero means 2.
-	SanitizeWorkers int
+	SanitizeWorkers int `flag:"cuda-sanitize-workers" minimum:"0" doc:"run <N> processes for each tool of compute-sanitizer on each GPU (0: the default)"`
 	// ParityWorkers is the number of processes for parity on each GPU. Zero
 	// means 4.
-	ParityWorkers int
+	ParityWorkers int `flag:"cuda-parity-workers" minimum:"0" doc:"compare <N> candidates at once on each GPU (0: the default)"`
 	// CompileWorkers is how many candidates are compiled or disassembled at
 	// once. Zero means one per core.
-	CompileWorkers int
+	CompileWorkers int `flag:"cuda-compile-workers" minimum:"0" doc:"compile <N> candidates for GPUs at once (0: one per core)"`
 	// Timeout is how long a candidate may take for one request; for one under a tool, or with
 	// delays, it is four times that. Zero means 30 seconds.
-	Timeout time.Duration
+	Timeout time.Duration `flag:"timeout,30s" minimum:"0"`
 	// CacheDir is where binaries and measured peaks are kept. Empty means
 	// evotune in the user's cache folder.
-	CacheDir string
+	CacheDir string `flag:"cache-dir"`
 	// CacheSize bounds that folder, in bytes. Zero means 2 GiB; a negative
 	// value sets no bound.
 	CacheSize int64
 	// Profile runs Nsight Compute over the finalists where it works.
-	Profile bool
+	Profile bool `flag:"cuda-profile,true" doc:"profile finalists with Nsight Compute where it works"`
 	// Logger gets what happens inside. Nil discards it.
 	Logger *slog.Logger
 

@@ -486,7 +486,7 @@ func TestFinalsTogether(t *testing.T) {
 			t.Fatalf("run %d: %v, %q", n, err, warnings)
 		}
 	}
-	if got, want := len(d.log.of(store.KindAttempt)), 2*2*campaign.DefaultFinalists; got != want {
+	if got, want := len(d.log.of(store.KindAttempt)), 2*2*config(0).FinalsOf(); got != want {
 		t.Errorf("%d attempts, want %d", got, want)
 	}
 	d.killsTogether = false

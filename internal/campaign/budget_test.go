@@ -158,7 +158,7 @@ func TestNewBudgetKilled(t *testing.T) {
 func TestNoBudget(t *testing.T) {
 	log := &memory{}
 	f, said := rebudgeted(t, log, config(30), 10, record.Budget{Evaluations: -1})
-	if want := []string{"the budget stays as it is: evaluations is -1, it must not be negative false false", "searched: 30 evaluations", " true false", " false true"}; !slices.Equal(said, want) || f.Evaluated != 30 {
+	if want := []string{"the budget stays as it is: evaluations is -1: it must not be negative false false", "searched: 30 evaluations", " true false", " false true"}; !slices.Equal(said, want) || f.Evaluated != 30 {
 		t.Errorf("%+v, said %q", f, said)
 	}
 	budgets := make(chan record.Budget)

@@ -261,7 +261,7 @@ func (r *runner) open() error {
 	if err != nil {
 		return err
 	}
-	s, err := search.New(r.cfg.Strategy, r.problem.Space, search.Options{Seed: r.cfg.Seed, Known: r.known, Start: start})
+	s, err := search.New(r.cfg.Strategy, r.problem.Space, search.Options{Seed: r.cfg.SearchSeed(), Known: r.known, Start: start})
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func openProblem(latency time.Duration) (campaign.Problem, error) {
 }
 
 func config(n int) record.Job {
-	return record.Job{ID: "test-1", Kernel: "synthetic", Shapes: []string{"recorded"}, Seed: 7, Budget: record.Budget{Evaluations: n}}
+	return record.Job{ID: "test-1", Kernel: "synthetic", Shapes: []string{"recorded"}, Seed: new(int64(7)), Budget: record.Budget{Evaluations: n}}
 }
 
 func openStore(t testing.TB, path string) *store.Store {
@@ -204,7 +204,7 @@ func TestDrainAndResume(t *testing.T) {
 func TestBudgetRaised(t *testing.T) {
 	whole := openStore(t, filepath.Join(t.TempDir(), "whole.db"))
 	cfg := config(90)
-	cfg.Finalists = -1
+	cfg.Finalists = new(0)
 	if _, err := campaign.Run(t.Context(), problem(t, 0), cfg, campaign.Options{Workers: 2, Log: whole}); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestDivergedLog(t *testing.T) {
 	if _, err := campaign.Run(t.Context(), problem(t, 0), cfg, campaign.Options{Log: s}); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Seed = 8 // another path
+	cfg.Seed = new(int64(8)) // another path
 	cfg.Budget.Evaluations = 40
 	_, err := campaign.Run(t.Context(), problem(t, 0), cfg, campaign.Options{Log: s, Past: past(t, s, cfg.ID)})
 	if !errors.Is(err, campaign.ErrDiverged) {
@@ -262,7 +262,7 @@ func TestDivergedLog(t *testing.T) {
 func TestOlderSearch(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "s.db"))
 	cfg := config(30)
-	cfg.Finalists = -1
+	cfg.Finalists = new(0)
 	if _, err := campaign.Run(t.Context(), problem(t, 0), cfg, campaign.Options{Log: s}); err != nil {
 		t.Fatal(err)
 	}
@@ -570,7 +570,7 @@ func testKill9(t *testing.T, kills int, warm bool) {
 	calm := openStore(t, filepath.Join(dir, "calm.db"))
 	if warm {
 		first := config(60)
-		first.ID, first.Seed = "first-1", 3
+		first.ID, first.Seed = "first-1", new(int64(3))
 		killed := openStore(t, path)
 		for _, s := range []*store.Store{killed, calm} {
 			if _, err := campaign.Run(t.Context(), problem(t, 0), first, campaign.Options{Workers: 4, Log: s}); err != nil {
@@ -710,7 +710,7 @@ func BenchmarkEvaluation(b *testing.B) {
 				for done, k := 0, 0; done < b.N; k++ {
 					cfg := config(min(b.N-done, outcomes))
 					cfg.ID = fmt.Sprintf("bench-%d", k)
-					cfg.Finalists = -1
+					cfg.Finalists = new(0)
 					sum, err := campaign.Run(b.Context(), p, cfg, o)
 					if err != nil {
 						b.Fatal(err)

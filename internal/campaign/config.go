@@ -9,28 +9,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/search"
 )
 
-// The values that zero fields of a [record.Job] stand for.
-const (
-	DefaultWindow    = 8
-	DefaultFinalists = 4
-	DefaultStrategy  = "evolution"
-)
+// DefaultWindow is the window of a [record.Job] that has none.
+const DefaultWindow = 8
 
-// WithDefaults fills in what a job leaves to the campaign: strategy, window, finalists and
-// a name.
+// WithDefaults fills in what a job leaves to the campaign: the defaults of its options, the window and a name.
 func WithDefaults(c record.Job) record.Job {
-	if c.Strategy == "" {
-		c.Strategy = DefaultStrategy
-	}
+	option.Fill(&c)
 	if c.Window == 0 {
 		c.Window = DefaultWindow
-	}
-	if c.Finalists == 0 {
-		c.Finalists = DefaultFinalists
 	}
 	if c.ID == "" {
 		c.ID = newID(c.Kernel)
@@ -49,15 +40,14 @@ func Validate(c record.Job) error {
 	switch {
 	case c.Kernel == "":
 		return errors.New("campaign: no kernel given")
-	case c.Window < 0:
-		return fmt.Errorf("campaign: window is %d, it must be at least 1", c.Window)
-	case c.Sanitize != "" && c.Sanitize != record.SanitizeAll && c.Sanitize != record.SanitizeContenders:
-		return fmt.Errorf("campaign: sanitize is %q: give %s or %s", c.Sanitize, record.SanitizeAll, record.SanitizeContenders)
 	case strings.ContainsAny(c.ID, "/\x00 \n"):
 		return fmt.Errorf("campaign: ID %q has a space, a slash or a control character", c.ID)
 	}
 	if c.Strategy != "" && !slices.Contains(search.Names(), c.Strategy) {
 		return fmt.Errorf("campaign: unknown strategy %q: there are %s", c.Strategy, strings.Join(search.Names(), ", "))
+	}
+	if wrong := option.Check(c); len(wrong) > 0 {
+		return fmt.Errorf("campaign: %s %s", wrong[0].Name, wrong[0].Why)
 	}
 	if err := c.Budget.Validate(); err != nil {
 		return fmt.Errorf("campaign: %w", err)

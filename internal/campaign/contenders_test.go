@@ -137,7 +137,7 @@ func TestContenders(t *testing.T) {
 // TestSlowerIsNeverBest: whatever time a slower candidate has, it is not the best, and nothing has to beat it.
 func TestSlowerIsNeverBest(t *testing.T) {
 	cfg := config(40)
-	cfg.Finalists = -1 // else they name the best
+	cfg.Finalists = new(0) // else they name the best
 	p := problem(t, 0)
 	seen := map[string]float64{}
 	p.Evaluator = &pinned{Evaluator: quickest{p.Evaluator}, incumbents: seen}

@@ -366,7 +366,7 @@ func TestPauseBlind(t *testing.T) {
 		disturbed.Store(true)
 		cannot := func() (evaluator.Conditions, bool) { return evaluator.Conditions{}, false }
 		cfg := config(8)
-		cfg.Finalists = -1
+		cfg.Finalists = new(0)
 		begin := time.Now()
 		said, f := paused(t, cfg, campaign.Options{
 			Workers: 1, Listen: func(campaign.Event) { disturbed.Store(time.Since(begin) < 90*time.Second) },
@@ -574,7 +574,7 @@ func TestSlowFinals(t *testing.T) {
 		}
 		p.Evaluator = ev
 		log, cfg := &memory{}, config(40)
-		cfg.Finalists = 4
+		cfg.Finalists = new(4)
 		f, err := campaign.Run(t.Context(), p, cfg, campaign.Options{Log: log})
 		if c.slower < 0 {
 			if err == nil || !strings.Contains(err.Error(), "the machine disturbed the finals: steal 43%") || len(log.path()[store.KindFinals]) != 0 {

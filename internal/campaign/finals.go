@@ -17,7 +17,7 @@ import (
 // there is no valid candidate.
 func (r *runner) finals(ctx context.Context) (*Best, error) {
 	finalists := r.finalists()
-	if len(finalists) == 0 || r.cfg.Finalists < 0 {
+	if len(finalists) == 0 || r.cfg.FinalsOf() < 1 {
 		return r.progress().Best, nil
 	}
 	if done := r.past.finals; done != nil && r.evaluated() == r.past.Evaluated && !r.incomplete(done) {
@@ -164,7 +164,7 @@ func (r *runner) finalists() []int {
 		rank(func(i int) float64 { return steadied[i] }),
 	}
 	var out []int
-	for turn := 0; len(out) < min(r.cfg.Finalists, len(correct)); turn++ {
+	for turn := 0; len(out) < min(r.cfg.FinalsOf(), len(correct)); turn++ {
 		left := ranks[turn%2]
 		for slices.Contains(out, left[0]) {
 			left = left[1:]

@@ -35,7 +35,7 @@ func TestResumptionWithoutNote(t *testing.T) {
 // TestFinalists: who was timed beside a slow baseline by chance does not keep out
 // who is fast, and nobody is measured twice.
 func TestFinalists(t *testing.T) {
-	r := &runner{cfg: record.Job{Finalists: 4}}
+	r := &runner{cfg: record.Job{Finalists: new(4)}}
 	add := func(median, baseline float64, binary string) {
 		r.candidates = append(r.candidates, candidate{
 			told: true, verdict: evaluator.Correct, figures: record.Figures{Fitness: median / baseline, Times: evaluator.Times{MedianNS: median, BaselineNS: baseline}}, binary: binary,

@@ -126,7 +126,7 @@ func TestTogether(t *testing.T) {
 	alone := make([][]string, len(jobs))
 	for i, strategy := range []string{"evolution", "hillclimb", "evolution"} {
 		jobs[i] = config(150)
-		jobs[i].ID, jobs[i].Strategy, jobs[i].Seed = strategy+"-"+string(rune('a'+i)), strategy, int64(i)
+		jobs[i].ID, jobs[i].Strategy, jobs[i].Seed = strategy+"-"+string(rune('a'+i)), strategy, new(int64(i))
 		s := openStore(t, filepath.Join(t.TempDir(), "s.db"))
 		if _, err := campaign.Run(t.Context(), problem(t, 0), jobs[i], campaign.Options{Log: s}); err != nil {
 			t.Fatal(err)

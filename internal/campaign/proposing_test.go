@@ -30,7 +30,7 @@ func init() {
 // heeds budgets, drains and cancellation.
 func TestProposing(t *testing.T) {
 	job := config(0)
-	job.Strategy, job.Window, job.Finalists = thinking, 500, -1
+	job.Strategy, job.Window, job.Finalists = thinking, 500, new(0)
 	for name, c := range map[string]struct {
 		budget   record.Budget
 		drain    time.Duration
@@ -107,7 +107,7 @@ func TestProposing(t *testing.T) {
 func TestProposingPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := config(30)
-		job.Strategy, job.Window, job.Finalists = thinking, 20, -1
+		job.Strategy, job.Window, job.Finalists = thinking, 20, new(0)
 		run := func(log *memory, workers int, end time.Duration) bool {
 			p := problem(t, 0)
 			p.Evaluator = &pace{Evaluator: p.Evaluator, one: 2 * time.Second}

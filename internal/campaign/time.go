@@ -69,11 +69,11 @@ func (r *runner) timeSpent() string {
 // most half of what preparation has left, or two thirds where finals that show something take more.
 // Finals for which that is too little end early.
 func (r *runner) reserve() time.Duration {
-	if r.cfg.Finalists < 0 || r.opts.SearchOnly || r.cfg.Budget.Time == 0 {
+	if r.cfg.FinalsOf() < 1 || r.opts.SearchOnly || r.cfg.Budget.Time == 0 {
 		return 0
 	}
 	left := max(0, r.cfg.Budget.Time-r.past.Spent()-r.prepared)
-	return min(r.finalsTime(r.cfg.Finalists), max(left/2, min(left*2/3, r.leastFinals())))
+	return min(r.finalsTime(r.cfg.FinalsOf()), max(left/2, min(left*2/3, r.leastFinals())))
 }
 
 // leastFinals is what finals take that show something: half of those of one finalist.

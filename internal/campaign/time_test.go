@@ -400,14 +400,14 @@ func TestTimeOverResumptions(t *testing.T) {
 	// Where a resumption's preparation takes the rest, finals have time of their own.
 	synctest.Test(t, func(t *testing.T) {
 		c := timed{job: within(2 * time.Minute), prepared: 30 * time.Second, pace: pace{one: time.Second, set: 200 * time.Millisecond}}
-		c.job.Finalists = -1 // the first process ends before its finals
+		c.job.Finalists = new(0) // the first process ends before its finals
 		first := c.run(t)
 		for i, e := range c.log.events {
 			if e.Kind == store.KindFinished {
 				c.log.events = c.log.events[:i]
 			}
 		}
-		c.job.Finalists = 4
+		c.job.Finalists = new(4)
 		f := c.run(t)
 		if f.Evaluated != first.Evaluated || len(c.finals) != 1 || c.finals[0].Early != nil || !strings.HasSuffix(strings.Join(c.warnings, "\n"), "the finals follow") {
 			t.Errorf("%+v, finals %+v, warnings %q", f, c.finals, c.warnings)

@@ -22,7 +22,7 @@ const DefaultWarmStart = DefaultWindow
 // its usual finalists. Those that took more than runnerUp of the first one's time
 // are no winners.
 const (
-	winnersPerCampaign = DefaultFinalists
+	winnersPerCampaign = 4
 	runnerUp           = 1.1
 )
 

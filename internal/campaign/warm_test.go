@@ -232,7 +232,7 @@ func warmed(t *testing.T) (*store.Store, record.Job) {
 	t.Helper()
 	s := openStore(t, filepath.Join(t.TempDir(), "s.db"))
 	first := config(60)
-	first.ID, first.Seed = "first-1", 3
+	first.ID, first.Seed = "first-1", new(int64(3))
 	p := problem(t, 0)
 	if _, err := campaign.Run(t.Context(), p, first, campaign.Options{Workers: 2, Log: s}); err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func testChecksCompile(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); len(f.Hub().Hosts()) < 3 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 	}
 	j := fleettest.Job(300, 8)
-	j.Strategy, j.Finalists = "random", -1
+	j.Strategy, j.Finalists = "random", new(0)
 	l := &fleettest.Log{}
 	if _, err := f.Run(t.Context(), j, l, 3); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestSlowShelf(t *testing.T) {
 		m := &fleettest.Machine{Bytes: share.MaxEntry - 1<<10}
 		f.Add("w", 1, func(context.Context) (fleet.Runner, error) { return fleettest.NewSimulated(t, m.Compile), nil }, func(l fleet.Link) fleet.Link { return slow{l} })
 		j := fleettest.Job(4, 4)
-		j.Finalists = -1
+		j.Finalists = new(0)
 		if done, err := f.Run(t.Context(), j, &fleettest.Log{}, 1); err != nil || !done.Complete {
 			t.Fatal(done, err)
 		}

@@ -3,52 +3,72 @@ package record
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"time"
+
+	"github.com/evotune/evotune/internal/option"
 )
 
-// A Job is a campaign's configuration: what it is, apart from the machine that it
-// happens to run on. It is the root package's Job, which documents the fields.
+// A Job says what is tuned and how. It is self-contained: it is what a person asks for, what a service is sent, and what a
+// campaign records. The tags of its fields declare the options of `tune run`, as package option reads them: everything
+// else that knows an option reads it here. Fields without a doc are filled in where the campaign begins; a service takes
+// none of them.
 type Job struct {
-	ID     string   `json:"id"`
-	Kernel string   `json:"kernel"`
-	Shapes []string `json:"shapes"`
+	// ID names the campaign in the store. Empty means "<kernel>-<8 random hex digits>".
+	ID     string `json:"id,omitempty"`
+	Kernel string `json:"kernel,omitempty" doc:"the kernel's name; with a table it is the table's"`
 
-	// What a campaign keeps for its caller and does not look at: how the same
-	// evaluator is opened again.
+	Backend         string   `json:"backend,omitempty" flag:"backend,auto" doc:"where candidates run: cuda, cpu, replay for recorded tables, or auto, which is the GPU where there is one and the kernel is for it, else the CPU"`
+	Table           string   `json:"table,omitempty" doc:"the file of a recorded space, for the backend replay; a service needs the scope author for it"`
+	Shapes          []string `json:"shapes,omitempty" flag:"shape" maxItems:"1024" doc:"tune for this <SHAPE>, together with the others: a name, or dimensions such as M=64,N=512 (default: the kernel's first)"`
+	Implementations []string `json:"implementations,omitempty" flag:"implementation" maxItems:"1024" doc:"search only this implementation (default: all for the backend that the device can run)"`
+	// Definitions are folders with definitions of kernels. They replace built-in kernels of the same name, and those of
+	// the machine.
+	Definitions []string `json:"definitions,omitempty"`
+	// Hash is that of the definition or the table. A job with a hash is refused when the kernel's differs. Empty means any.
+	Hash string `json:"hash,omitempty"`
+	// Limits are the device's properties for constraints, as in kernels.Limits. Nil means those of the device that the
+	// campaign begins on; an empty map means the values that kernels assume for an unknown device.
+	Limits map[string]int64 `json:"limits,omitempty"`
+	Sweep  bool             `json:"sweep,omitempty" doc:"measure every genome, or a uniform sample of as many as the evaluations of the budget, and slow genomes as often as others; strategy, finals, warm start and other budgets must be left out"`
 
-	Backend         string           `json:"backend,omitempty"`
-	Definitions     []string         `json:"definitions,omitempty"`
-	Table           string           `json:"table,omitempty"`
-	Implementations []string         `json:"implementations,omitempty"`
-	Hash            string           `json:"hash,omitempty"`
-	Limits          map[string]int64 `json:"limits,omitempty"`
-	Sweep           bool             `json:"sweep,omitempty"`
-	WarmStart       int              `json:"warm_start,omitempty"`
-
-	// Sanitize is which candidates are sanitized; empty means SanitizeAll.
-	Sanitize Sanitize `json:"sanitize,omitempty"`
-	// Strict refuses a problem that proves nothing, as in [evaluator.Plan.Strict].
-	Strict bool `json:"strict,omitempty"`
-
-	Strategy string `json:"strategy"`
-	Seed     int64  `json:"seed"`
+	Strategy string `json:"strategy,omitempty" flag:"strategy,evolution" doc:"how the space is searched: evolution, hillclimb or random"`
+	Seed     *int64 `json:"seed,omitempty" flag:"seed,1" doc:"fixes the search's path, and the data that candidates see"`
+	// WarmStart is nil for the default, and zero for none.
+	WarmStart *int `json:"warm_start,omitempty" flag:"warm-start,auto" minimum:"0" maximum:"1024" doc:"begin with up to <N> genomes that won in earlier campaigns, for other shapes and devices or here; auto is 8, or none for random search and recorded tables; off, or 0, gives the path of an empty store"`
 	// Window: proposal k is made after exactly the results 0..k-Window were told, so the
 	// path depends on the window but never on the number of workers.
-	Window    int `json:"window"`
-	Finalists int `json:"finalists"`
-	// Start are proposed by the operator "warm" and with the stored candidates that they
-	// were taken from as parents, which the log must have. Those that a definition names
-	// have none. Nil leaves the choice to who starts the campaign; empty says that there
-	// are none, in the log as well.
-	Start  []Start `json:"start,omitzero"`
-	Budget Budget  `json:"budget"`
+	Window    int  `json:"window,omitempty" flag:"window" minimum:"0" maximum:"1024" doc:"proposals in flight; part of the search's path, unlike the number of workers (0: 8, or 32 for each GPU)"`
+	Finalists *int `json:"finalists,omitempty" flag:"finalists,4" minimum:"0" maximum:"1024" doc:"measure the best <N> again at the end (0: no finals)"`
+	// Sanitize: see its values. Empty means SanitizeAll. Sweeps and tables take only that.
+	Sanitize Sanitize `json:"sanitize,omitempty" flag:"sanitize,all" enum:"all,contenders" doc:"sanitize all candidates that match the reference, or only contenders: slow ones are then timed unsanitized, and can never win"`
+	// Strict: otherwise the campaign says so, and its winner is not proven. Tables take no Strict.
+	Strict bool   `json:"strict,omitempty" flag:"strict" doc:"refuse a kernel that proves nothing at a tuned shape, where an input returned as output or work left out is within the tolerance, before anything is searched"`
+	Budget Budget `json:"budget,omitzero" doc:"what ends the search: the limit that is reached first; without any, it is a time of two minutes, and a sweep measures everything"`
+
+	// Start are genomes that are proposed before all others, by the operator "warm" and with the stored candidates that
+	// they were taken from as parents, which the log must have. Those that a definition names have none. Nil means those
+	// of WarmStart and then those of the definition, which a campaign records here; empty says that there are none. The
+	// strategy "random", recorded tables and sweeps use none of the definition's.
+	Start []Start `json:"start,omitzero"`
 	// Family is what the campaign is a part of; nil for one of its own.
 	Family *Family `json:"family,omitempty"`
 	// Arch is the processor architecture (GOARCH) that the search runs on: paths are computed in
 	// floating point, which others may round otherwise. Empty where a store from before the first release was
 	// converted, which did not say it.
 	Arch string `json:"arch,omitempty"`
+}
+
+// SearchSeed is the job's Seed, also where that is left to its default.
+func (j Job) SearchSeed() int64 {
+	option.Fill(&j)
+	return *j.Seed
+}
+
+// FinalsOf is how many candidates the finals measure, also where Finalists is left to its default; zero without finals,
+// for which stores from before the first release have -1.
+func (j Job) FinalsOf() int {
+	option.Fill(&j)
+	return max(0, *j.Finalists)
 }
 
 // Sanitize says which candidates the sanitizers see.
@@ -103,19 +123,14 @@ type Start struct {
 // A Budget combines limits: the first one that is reached ends the search. A
 // zero field sets no limit.
 type Budget struct {
-	// Evaluations limits how many candidates are proposed.
-	Evaluations int `json:"evaluations,omitempty"`
-	// Time limits the wall time of the whole campaign over all resumptions: preparation,
-	// search and finals. The search ends early enough for the finals.
-	Time time.Duration `json:"time_ns,omitempty"`
-	// Target ends the search at this speedup over the baseline.
-	Target float64 `json:"target,omitempty"`
-	// Patience ends the search after so many evaluations without a new best.
-	Patience int `json:"patience,omitempty"`
-	// CostPerHour is the price of the machine and MaxCost the money there is,
-	// in the same currency.
-	CostPerHour float64 `json:"cost_per_hour,omitempty"`
-	MaxCost     float64 `json:"max_cost,omitempty"`
+	Evaluations int `json:"evaluations,omitempty" flag:"evaluations" minimum:"0" maximum:"100000000" doc:"stop after <N> candidates (0: no limit)"`
+	// Time is the wall time of the whole campaign over all resumptions: preparation, search and finals. The search ends
+	// early enough for the finals.
+	Time        time.Duration `json:"time_ns,omitempty" flag:"time" minimum:"0" maximum:"1000000000000000000" doc:"end the whole campaign, finals included, after this wall <TIME> (0: no limit)"`
+	Target      float64       `json:"target,omitempty" flag:"target" minimum:"0" maximum:"1000000000000" doc:"stop at this speedup over the baseline (0: no limit)"`
+	Patience    int           `json:"patience,omitempty" flag:"patience" minimum:"0" maximum:"100000000" doc:"stop after <N> candidates without a new best (0: no limit)"`
+	CostPerHour float64       `json:"cost_per_hour,omitempty" flag:"cost-per-hour" minimum:"0" maximum:"1000000000000" doc:"what an hour of this machine costs, for the largest cost"`
+	MaxCost     float64       `json:"max_cost,omitempty" flag:"max-cost" minimum:"0" maximum:"1000000000000" doc:"stop when the campaign has cost this much, in the currency of the hour's cost (0: no limit)"`
 }
 
 // IsZero says that nothing but the end of the space ends the search.
@@ -123,43 +138,15 @@ func (b Budget) IsZero() bool {
 	return b.Evaluations == 0 && b.Time == 0 && b.Target == 0 && b.Patience == 0 && b.MaxCost == 0
 }
 
-// The largest limits that a Budget may set. Zero sets none.
-const (
-	MaxEvaluations = 100_000_000 // of Patience, too
-	MaxTime        = 1_000_000_000 * time.Second
-	MaxAmount      = 1e12 // of Target, CostPerHour and MaxCost
-)
+// MaxTime is the longest time that a budget may have.
+const MaxTime = 1_000_000_000 * time.Second
 
 // Validate reports the first thing that makes a budget unusable.
 func (b Budget) Validate() error {
-	for _, n := range []struct {
-		name  string
-		value int
-	}{{"evaluations", b.Evaluations}, {"patience", b.Patience}} {
-		switch {
-		case n.value < 0:
-			return fmt.Errorf("%s is %d, it must not be negative", n.name, n.value)
-		case n.value > MaxEvaluations:
-			return fmt.Errorf("%s is %d, it must be at most %d", n.name, n.value, MaxEvaluations)
-		}
+	if wrong := option.Check(b); len(wrong) > 0 {
+		return errors.New(wrong[0].Name + " " + wrong[0].Why)
 	}
-	for _, x := range []struct {
-		name  string
-		value float64
-	}{{"target", b.Target}, {"cost-per-hour", b.CostPerHour}, {"max-cost", b.MaxCost}} {
-		switch {
-		case x.value < 0:
-			return fmt.Errorf("%s is %g, it must not be negative", x.name, x.value)
-		case !(x.value <= MaxAmount): // not a number, too
-			return fmt.Errorf("%s is %g, it must be a number up to %g", x.name, x.value, MaxAmount)
-		}
-	}
-	switch {
-	case b.Time < 0:
-		return fmt.Errorf("time is %s, it must not be negative", b.Time)
-	case b.Time > MaxTime:
-		return fmt.Errorf("time is %s, it must be at most %s", b.Time, MaxTime)
-	case b.MaxCost > 0 && b.CostPerHour == 0:
+	if b.MaxCost > 0 && b.CostPerHour == 0 {
 		return errors.New("max-cost needs cost-per-hour: what does an hour of this machine cost?")
 	}
 	return nil

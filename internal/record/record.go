@@ -54,7 +54,7 @@ func NewStarted(j Job, d evaluator.Description, version int, prepared time.Durat
 	return &store.Started{
 		Kernel: j.Kernel, Shapes: j.Shapes, Backend: d.Backend,
 		Device: d.Device.Fingerprint, Name: d.Device.Name,
-		Strategy: j.Strategy, SearchVersion: version, Seed: j.Seed,
+		Strategy: j.Strategy, SearchVersion: version, Seed: j.SearchSeed(),
 		Config: config, Description: description,
 	}, err
 }

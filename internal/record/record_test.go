@@ -15,7 +15,7 @@ import (
 var (
 	job = Job{
 		ID: "k-1", Kernel: "k", Shapes: []string{"s"}, Backend: "cpu", Hash: "ab", Limits: map[string]int64{"device_cores": 2},
-		Strategy: "evolution", Seed: 7, Window: 8, Finalists: 2, Start: []Start{{Genome: "x=1", Candidate: "old"}},
+		Strategy: "evolution", Seed: new(int64(7)), Window: 8, Finalists: new(2), Start: []Start{{Genome: "x=1", Candidate: "old"}},
 		Budget: Budget{Evaluations: 3, Time: time.Minute, Target: 2, Patience: 5, CostPerHour: 1, MaxCost: 2},
 	}
 	description = evaluator.Description{

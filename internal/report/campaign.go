@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/build"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/internal/words"
 	"github.com/evotune/evotune/store"
@@ -482,48 +484,29 @@ func (r *Campaign) runCommand() string {
 	j := r.Config
 	b := strings.Builder{}
 	b.WriteString("tune run " + quote(orElse(j.Table, r.Description.Kernel)))
-	flag := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, " --%s %s", name, quote(value))
+	flag := func(name, value string) { fmt.Fprintf(&b, " --%s %s", name, quote(value)) }
+	for _, f := range option.Of(j) {
+		v := f.Value(j)
+		switch {
+		case f.Name == "" || v.IsZero() || f.Name == "shape" && j.Backend == "replay":
+		case v.Kind() == reflect.Bool:
+			b.WriteString(" --" + f.Name)
+		default:
+			for _, text := range f.Text(v) {
+				flag(f.Name, text)
+			}
 		}
-	}
-	flag("backend", j.Backend)
-	if j.Backend != "replay" {
-		for _, s := range r.Description.Shapes {
-			flag("shape", s)
-		}
-	}
-	for _, name := range j.Implementations {
-		flag("implementation", name)
-	}
-	flag("strategy", r.Strategy)
-	flag("seed", fmt.Sprint(r.Seed))
-	flag("window", nonZero(j.Window))
-	flag("finalists", nonZero(j.Finalists))
-	flag("sanitize", string(j.Sanitize))
-	if j.Strict {
-		b.WriteString(" --strict")
-	}
-	for _, l := range limits(j.Budget) {
-		flag(strings.ReplaceAll(l[0], "_", "-"), l[1])
 	}
 	return b.String()
 }
 
 // limits are those that a budget sets, by their names.
-func limits(b record.Budget) (out [][2]string) {
-	add := func(name string, set bool, value any) {
-		if set {
-			out = append(out, [2]string{name, fmt.Sprint(value)})
+func limits(b record.Budget) (out []string) {
+	for _, f := range option.Of(b) {
+		if v := f.Value(b); !v.IsZero() {
+			out = append(out, f.Name+" "+f.Text(v)[0])
 		}
 	}
-	number := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
-	add("evaluations", b.Evaluations != 0, b.Evaluations)
-	add("time", b.Time != 0, b.Time)
-	add("target", b.Target != 0, number(b.Target))
-	add("patience", b.Patience != 0, b.Patience)
-	add("cost_per_hour", b.CostPerHour != 0, number(b.CostPerHour))
-	add("max_cost", b.MaxCost != 0, number(b.MaxCost))
 	return out
 }
 

@@ -707,15 +707,12 @@ func (r *Campaign) configuration() block {
 		}
 	}
 	add("window", nonZero(j.Window))
-	add("finalists", nonZero(j.Finalists))
+	add("finalists", strconv.Itoa(j.FinalsOf()))
 	add("sanitized", map[record.Sanitize]string{
 		record.SanitizeAll:        "all candidates that passed parity",
 		record.SanitizeContenders: "contenders; slower candidates were timed unsanitized",
 	}[j.Sanitized()])
-	var budget []string
-	for _, l := range limits(j.Budget) {
-		budget = append(budget, l[0]+" "+l[1])
-	}
+	budget := limits(j.Budget)
 	slices.Sort(budget)
 	add("budget", orElse(strings.Join(budget, ", "), "none"))
 	add("backend", j.Backend)

@@ -152,7 +152,7 @@ func filled(t *testing.T, source, reason string) *store.Store {
 		Tools:  []evaluator.Tool{{Name: "memcheck", Version: "13.0"}, {Name: "racecheck", Missing: "install compute-sanitizer"}},
 	}
 	config := map[string]any{
-		"id": c, "kernel": "scale", "window": 8, "finalists": 4, "budget": map[string]any{"evaluations": 1000000, "time_ns": int64(90 * time.Second)},
+		"id": c, "kernel": "scale", "shapes": []string{"1000", "5000"}, "strategy": "evolution", "seed": 7, "window": 8, "finalists": 4, "budget": map[string]any{"evaluations": 1000000, "time_ns": int64(90 * time.Second)},
 		"backend": "cuda", "hash": "1234",
 	}
 	events := []store.Event{

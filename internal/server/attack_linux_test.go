@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/store"
 )
@@ -19,8 +20,8 @@ func TestPipeForTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{pipe, t.TempDir(), "/dev/null"} {
-		f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: path}, nil, 422)
-		f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Kernel: path}, nil, 422)
+		f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Backend: "replay", Table: path}}, nil, 422)
+		f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Backend: "replay", Kernel: path}}, nil, 422)
 	}
 }
 

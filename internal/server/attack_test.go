@@ -24,7 +24,7 @@ func TestRefusedChange(t *testing.T) {
 	c := f.submit(3, 4)
 	f.until(c.ID, api.Finished)
 	urgent := 5
-	f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Priority: &urgent, Budget: &api.Budget{}}, nil, 422)
+	f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Priority: &urgent, Budget: &evotune.Budget{}}, nil, 422)
 	f.do("GET", "/v1/campaigns/"+c.ID, nil, &c, 200)
 	if c.Priority != 0 {
 		t.Errorf("priority %d, want 0", c.Priority)
@@ -36,9 +36,9 @@ func TestRefusedChange(t *testing.T) {
 func TestWholeSweep(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	var c api.Campaign
-	f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(t), Sweep: true, Budget: api.Budget{Evaluations: 20}}, &c, 201)
+	f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Backend: "replay", Table: table(t), Sweep: true, Budget: evotune.Budget{Evaluations: 20}}}, &c, 201)
 	f.until(c.ID, api.Finished)
-	f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &api.Budget{Evaluations: 20}}, nil, 200)
+	f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &evotune.Budget{Evaluations: 20}}, nil, 200)
 	f.rest(c.ID, api.Finished)
 }
 
@@ -63,9 +63,9 @@ func TestTableTellsNothing(t *testing.T) {
 	}
 	for _, name := range []string{"none", "none.json", "token", "config.json", "list.json", "t4.json", ".", "token/x.json"} {
 		path := dir + "/" + name
-		for _, in := range []api.Submission{{Backend: "replay", Table: path}, {Backend: "replay", Kernel: path}, {Table: path}} {
+		for _, in := range []evotune.Job{{Backend: "replay", Table: path}, {Backend: "replay", Kernel: path}, {Table: path}} {
 			var p api.Problem
-			f.do("POST", "/v1/campaigns", in, &p, 422)
+			f.do("POST", "/v1/campaigns", api.Submission{Job: in}, &p, 422)
 			if want := path + " cannot be read as a recorded table: "; !strings.HasPrefix(p.Detail, want) || strings.Contains(p.Detail, "secret") || len(p.Errors) != 1 || p.Errors[0].Location != "body.table" {
 				t.Errorf("%+v, want %s", p, want)
 			}
@@ -286,7 +286,7 @@ func TestFullDisk(t *testing.T) {
 	whole := swap(broken)
 	urgent := 5
 	f.do("POST", "/v1/campaigns/"+running[0]+"/cancel", nil, nil, 500)
-	f.do("PATCH", "/v1/campaigns/"+running[0], api.Change{Priority: &urgent, Budget: &api.Budget{Evaluations: 1}}, nil, 500)
+	f.do("PATCH", "/v1/campaigns/"+running[0], api.Change{Priority: &urgent, Budget: &evotune.Budget{Evaluations: 1}}, nil, 500)
 	f.do("DELETE", "/v1/operations/"+waits.ID, nil, nil, 500)
 	swap(whole)
 	c := fetch[api.Campaign](f, "/v1/campaigns/"+running[0])
@@ -334,16 +334,16 @@ func TestAmbiguousBeginning(t *testing.T) {
 func TestGoesOnNoMore(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	var c api.Campaign
-	f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(t), Sweep: true, Budget: api.Budget{Evaluations: 20}}, &c, 201)
+	f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Backend: "replay", Table: table(t), Sweep: true, Budget: evotune.Budget{Evaluations: 20}}}, &c, 201)
 	f.until(c.ID, api.Finished)
-	f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &api.Budget{Evaluations: 10}}, nil, 409)
+	f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &evotune.Budget{Evaluations: 10}}, nil, 409)
 	f.until(c.ID, api.Finished)
 	done := f.submit(1, 10)
 	f.until(done.ID, api.Finished)
 	if _, err := f.service.store.Archive(t.Context(), done.ID); err != nil {
 		t.Fatal(err)
 	}
-	f.do("PATCH", "/v1/campaigns/"+done.ID, api.Change{Budget: &api.Budget{Evaluations: 40}}, nil, 409)
+	f.do("PATCH", "/v1/campaigns/"+done.ID, api.Change{Budget: &evotune.Budget{Evaluations: 40}}, nil, 409)
 	f.until(done.ID, api.Finished)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/store"
 )
@@ -34,7 +35,35 @@ type campaignAnswer struct {
 
 type submitRequest struct {
 	Key  string `header:"Idempotency-Key" maxLength:"200" doc:"Repeating a request with the same key gives the same campaign."`
-	Body api.Submission
+	Body submission
+}
+
+// A submission is an [api.Submission] whose schema has the options of a job, and not what a campaign fills in.
+type submission struct{ api.Submission }
+
+// TransformSchema is called by huma.
+func (submission) TransformSchema(r huma.Registry, s *huma.Schema) *huma.Schema {
+	taken := map[string]bool{}
+	for _, f := range option.Of(api.Submission{}) {
+		name, _, _ := strings.Cut(f.Key, ".")
+		taken[name] = true
+		if f.Default != "" {
+			s.Properties[name].Description = option.Sentence(f.Doc) + " Default: " + f.Default + "."
+		}
+	}
+	for name, p := range s.Properties {
+		if taken[name] {
+			continue
+		}
+		delete(s.Properties, name)
+		for _, of := range []*huma.Schema{p, p.Items} {
+			if of != nil && of.Ref != "" { // which nothing else refers to
+				delete(r.Map(), strings.TrimPrefix(of.Ref, "#/components/schemas/"))
+			}
+		}
+	}
+	s.PrecomputeMessages()
+	return s
 }
 
 // submittedKey is where the context of a submission has its body, as far as it could be read.
@@ -43,7 +72,7 @@ type submittedKey struct{}
 // Resolve lets an answer to a body that its schema refuses tell what else is wrong.
 func (r *submitRequest) Resolve(ctx huma.Context) []error {
 	if body, ok := ctx.Context().Value(submittedKey{}).(*api.Submission); ok {
-		*body = r.Body
+		*body = r.Body.Submission
 	}
 	return nil
 }
@@ -85,7 +114,7 @@ func (s *Service) campaignRoutes() {
 			return nil, err
 		}
 		sum := sha256.Sum256(text)
-		id, _, err := s.jobs.submit(ctx, in.Body, in.Key, hex.EncodeToString(sum[:]))
+		id, _, err := s.jobs.submit(ctx, in.Body.Submission, in.Key, hex.EncodeToString(sum[:]))
 		if err != nil {
 			return nil, failed(err)
 		}
@@ -213,7 +242,7 @@ func viewOf(c store.Campaign) api.Campaign {
 		Device: c.Started.Name, Evaluated: c.Evaluated, Best: best, Speedup: f.Speedup(), Measured: f.From, Significant: f.Significant, Unproven: f.Unproven, Log: &c,
 	}
 	if job, err := evotune.RecordedJob(c); err == nil && c.Started.Config != nil {
-		out.Budget = api.BudgetOf(job.Budget)
+		out.Budget = job.Budget
 	}
 	return out
 }

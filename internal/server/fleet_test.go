@@ -77,7 +77,7 @@ func (r *slowRunner) Finals(ctx context.Context, g []string) (evaluator.Finals, 
 func (f *fixture) submitFleet(seed int64, evaluations int) api.Campaign {
 	f.Helper()
 	var c api.Campaign
-	f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(f), Device: "fleet", Seed: &seed, Window: 8, Budget: api.Budget{Evaluations: evaluations}}, &c, 201)
+	f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Backend: "replay", Table: table(f), Seed: &seed, Window: 8, Budget: evotune.Budget{Evaluations: evaluations}}, Device: "fleet"}, &c, 201)
 	return c
 }
 
@@ -328,28 +328,28 @@ func TestFleetGoesOn(t *testing.T) {
 	s.enrolled("gpu")
 	f := s.api()
 	var c api.Campaign
-	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "attention", Shapes: []string{"2x8x512x64"}, Budget: api.Budget{Evaluations: 10}}, &c, 201)
+	f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Kernel: "attention", Shapes: []string{"2x8x512x64"}, Budget: evotune.Budget{Evaluations: 10}}}, &c, 201)
 	if c.Backend != evotune.CUDA {
 		t.Fatalf("the campaign is for the backend %s", c.Backend)
 	}
 	f.until(c.ID, api.Finished)
 	// A kernel for processors alone is none for these workers.
 	var local api.Campaign
-	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "sgemm", Priority: -1, Budget: api.Budget{Evaluations: 1}}, &local, 201)
+	f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Kernel: "sgemm", Budget: evotune.Budget{Evaluations: 1}}, Priority: -1}, &local, 201)
 	s.service.jobs.mu.Lock()
 	if j := s.service.jobs.jobs[local.ID]; j.Elsewhere != nil || j.Job.Backend != evotune.CPU {
 		t.Errorf("it is for the backend %s, elsewhere %v", j.Job.Backend, j.Elsewhere)
 	}
 	s.service.jobs.mu.Unlock()
 	f.do("POST", "/v1/campaigns/"+local.ID+"/cancel", nil, nil, 200)
-	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "sgemm", Device: "fleet", Budget: api.Budget{Evaluations: 1}}, nil, 422)
+	f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Kernel: "sgemm", Budget: evotune.Budget{Evaluations: 1}}, Device: "fleet"}, nil, 422)
 	for n, restart := range []bool{false, true} {
 		if restart {
 			s.stop()
 			s.start()
 			f = s.api()
 		}
-		f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &api.Budget{Evaluations: 20 * (n + 1)}}, nil, 200)
+		f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &evotune.Budget{Evaluations: 20 * (n + 1)}}, nil, 200)
 		eventually(t, 12*time.Second, "it does not go on", func() bool {
 			f.do("GET", "/v1/campaigns/"+c.ID, nil, &c, 200)
 			return c.State == api.Finished && c.Evaluated == 20*(n+1) || c.State == api.Failed

@@ -60,7 +60,7 @@ func TestDiskFull(t *testing.T) {
 	if p.Detail != noRoom {
 		t.Errorf("an upload: %s", p.Detail)
 	}
-	f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(f)}, nil, 503)
+	f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Backend: "replay", Table: table(f)}}, nil, 503)
 	f.do("GET", "/v1/campaigns/"+one.ID, nil, &c, 200)
 	if c.State != api.Queued {
 		t.Errorf("it is %s while there is no room", c.State)

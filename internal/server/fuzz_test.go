@@ -304,7 +304,7 @@ func (f *fixture) post(body string) (status int, text string) {
 func TestWrongRequests(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	for body, want := range map[string]api.Detail{
-		`{"kernel": "sgemm", "budget": {"minutes": 3}}`: {Location: "body.budget.minutes", Message: "unexpected property: there are cost_per_hour, evaluations, max_cost, patience, seconds, target"},
+		`{"kernel": "sgemm", "budget": {"minutes": 3}}`: {Location: "body.budget.minutes", Message: "unexpected property: there are cost_per_hour, evaluations, max_cost, patience, target, time_ns"},
 		`{"kernel": "sgemm", "bugdet": {}}`:             {Location: "body.bugdet", Message: "unexpected property: there are backend, budget, device, finalists, "},
 	} {
 		var p api.Problem
@@ -315,10 +315,10 @@ func TestWrongRequests(t *testing.T) {
 	}
 	// Keys that encoding/json would take without a word.
 	for body, want := range map[string]string{
-		`{"kernel": "sgemm", "kernel": "softmax"}`:                       `key "kernel" is there twice`,
-		`{"kernel": "sgemm", "budget": {"seconds": 1, "seconds": 9000}}`: `key "seconds" is there twice in budget`,
-		`{"Kernel": "sgemm", "strategy": "random"}`:                      "unexpected property",
-		`{"kernel": "sgemm", "BUDGET": {"seconds": 1}}`:                  "unexpected property",
+		`{"kernel": "sgemm", "kernel": "softmax"}`:                     `key "kernel" is there twice`,
+		`{"kernel": "sgemm", "budget": {"target": 1, "target": 9000}}`: `key "target" is there twice in budget`,
+		`{"Kernel": "sgemm", "strategy": "random"}`:                    "unexpected property",
+		`{"kernel": "sgemm", "BUDGET": {"target": 1}}`:                 "unexpected property",
 	} {
 		status, text := f.post(body)
 		if status/100 != 4 || !strings.Contains(strings.ReplaceAll(text, `\"`, `"`), want) {

@@ -143,7 +143,7 @@ func TestKilledNightly(t *testing.T) {
 func killed(t *testing.T, kills, evaluations int) {
 	t.Helper()
 	in := func(seed int64) api.Submission {
-		return api.Submission{Backend: "replay", Table: table(t), Seed: &seed, Budget: api.Budget{Evaluations: evaluations}}
+		return api.Submission{Job: evotune.Job{Backend: "replay", Table: table(t), Seed: &seed, Budget: evotune.Budget{Evaluations: evaluations}}}
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "s.db")
@@ -263,7 +263,7 @@ func TestKilledAgainLong(t *testing.T) {
 		c := startChild(t, path, latency)
 		defer c.kill()
 		if id == "" {
-			if err := c.ask(http.MethodPost, "/v1/campaigns", api.Submission{Backend: "replay", Table: table(t), Budget: api.Budget{Evaluations: 500}}, &got); err != nil {
+			if err := c.ask(http.MethodPost, "/v1/campaigns", api.Submission{Job: evotune.Job{Backend: "replay", Table: table(t), Budget: evotune.Budget{Evaluations: 500}}}, &got); err != nil {
 				t.Fatal(err)
 			}
 			id = got.ID

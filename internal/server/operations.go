@@ -395,7 +395,7 @@ func (o *operations) fileTarget(m *evotune.Machine, j *api.Judge, dir string) (*
 	if j.Against != "" {
 		against = filepath.Join(dir, j.AgainstName)
 	}
-	job := evotune.Job{Kernel: j.Kernel, Shapes: j.Shapes, Seed: api.SeedOf(j.Seed), Strict: j.Strict, Definitions: o.s.kernels.folders(j.Kernel)}
+	job := evotune.Job{Kernel: j.Kernel, Shapes: j.Shapes, Seed: j.Seed, Strict: j.Strict, Definitions: o.s.kernels.folders(j.Kernel)}
 	return m.FileTarget(job, kernels.File{Path: filepath.Join(dir, j.Name), Flags: j.Flags, Threads: j.Threads}, against)
 }
 

@@ -167,7 +167,7 @@ func TestOperationWaits(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	var c api.Campaign
-	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "softmax", Backend: "cpu", Budget: api.Budget{Evaluations: 1}}, &c, 201)
+	f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Kernel: "softmax", Backend: "cpu", Budget: evotune.Budget{Evaluations: 1}}}, &c, 201)
 	if c.State != api.Queued {
 		t.Errorf("a campaign runs beside an operation: %+v", c)
 	}
@@ -364,7 +364,7 @@ func TestCPULong(t *testing.T) {
 	longtest.Long(t, "it compiles and measures")
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	var c api.Campaign
-	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "softmax", Backend: "cpu", Finalists: 1, Budget: api.Budget{Evaluations: 3}}, &c, 201)
+	f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Kernel: "softmax", Backend: "cpu", Finalists: new(1), Budget: evotune.Budget{Evaluations: 3}}}, &c, 201)
 	c = f.until(c.ID, api.Finished)
 	a := f.begin("/v1/candidates/"+c.Best+"/verify", api.Verify{})
 	b := f.begin("/v1/exports", api.Export{Kernels: []string{"softmax"}, MinEvidence: "parity"})

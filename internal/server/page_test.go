@@ -612,7 +612,7 @@ func testSubmit(t *testing.T, browser chrome) {
 	p.contains("#part-state .state", "finished")
 	var list api.Page[api.Campaign]
 	s.api().do("GET", "/v1/campaigns", nil, &list, 200)
-	if len(list.Items) != 1 || list.Items[0].Evaluated != 40 || list.Items[0].Budget.Seconds != 120 {
+	if len(list.Items) != 1 || list.Items[0].Evaluated != 40 || list.Items[0].Budget.Time != 2*time.Minute {
 		t.Errorf("%+v", list.Items)
 	}
 }
@@ -908,7 +908,7 @@ func testLineage(t *testing.T, browser chrome) {
 // which was made of the first. Its finals found the second to be faster.
 func rendered(t *testing.T, path string) (campaign, parent, child string) {
 	t.Helper()
-	target, err := (&evotune.Machine{}).Target(evotune.Job{ID: "softmax-1", Kernel: "softmax", Backend: "cpu", Shapes: []string{"1024x1024"}, Strategy: "random", Seed: 1})
+	target, err := (&evotune.Machine{}).Target(evotune.Job{ID: "softmax-1", Kernel: "softmax", Backend: "cpu", Shapes: []string{"1024x1024"}, Strategy: "random", Seed: new(int64(1))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1162,7 +1162,7 @@ func testFleetCandidate(t *testing.T, browser chrome) {
 			t.Fatal("the worker does not enrol")
 		}
 	}
-	s.api().do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(t), Device: fleetDevice, Budget: api.Budget{Evaluations: 60}}, &c, 201)
+	s.api().do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Backend: "replay", Table: table(t), Budget: evotune.Budget{Evaluations: 60}}, Device: fleetDevice}, &c, 201)
 	c = s.api().until(c.ID, api.Finished)
 	p := s.open(browser, false)
 	p.show("#/candidates/" + c.Best)

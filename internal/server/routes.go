@@ -18,6 +18,7 @@ import (
 
 	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/strict"
 	"github.com/evotune/evotune/store"
 )
@@ -76,6 +77,13 @@ func (s *Service) routes() http.Handler {
 	s.auditRoutes()
 	s.healthRoutes()
 	s.metricsRoutes()
+	for _, schema := range config.Components.Schemas.Map() {
+		for _, p := range schema.Properties {
+			if p.Description != "" && !strings.HasSuffix(p.Description, ".") { // of an option
+				p.Description = option.Sentence(p.Description)
+			}
+		}
+	}
 	return s.guard(mux)
 }
 
@@ -109,7 +117,7 @@ func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if pkg := path.Base(t.PkgPath()); t.Name() != "" && pkg != "api" && pkg != "." {
+	if pkg := path.Base(t.PkgPath()); t.Name() != "" && pkg != "api" && pkg != "server" && pkg != "." {
 		name = strings.ToUpper(pkg[:1]) + pkg[1:] + name
 	}
 	return name

@@ -20,6 +20,7 @@ import (
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/backend"
+	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
 )
@@ -176,11 +177,8 @@ func (q *scheduler) evaluated(j *job) (int, error) {
 // target is what a submission asks for, and the device of workers that does it, or nil. It gives the
 // submission its backend and device where these follow from it. The error names all fields that are wrong.
 func (q *scheduler) target(ctx context.Context, in *api.Submission) (*evotune.Target, *evotune.FleetDevice, error) {
-	want := evotune.Job{
-		Kernel: in.Kernel, Shapes: in.Shapes, Backend: in.Backend, Table: in.Table, Implementations: in.Implementations,
-		Sweep: in.Sweep, WarmStart: in.WarmStart, Strategy: in.Strategy, Seed: api.SeedOf(in.Seed), Window: in.Window,
-		Finalists: in.Finalists, Sanitize: evotune.Sanitize(in.Sanitize), Strict: in.Strict, Budget: in.Budget.Budget(), Definitions: q.s.kernels.folders(in.Kernel),
-	}
+	want := in.Job
+	want.Definitions = q.s.kernels.folders(in.Kernel)
 	if want.Backend == evotune.Replay && want.Table == "" {
 		want.Kernel, want.Table = "", want.Kernel
 	}
@@ -295,8 +293,15 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	return j.Job.ID, true, nil
 }
 
-// bodyFields are the fields of a submission that have another name in a job.
-var bodyFields = strings.NewReplacer("shape", "shapes", "implementation", "implementations", "warm-start", "warm_start")
+// bodyField is the place in a body of a field that an error names by its option.
+func bodyField(name string) string {
+	for _, f := range option.Of(api.Submission{}) {
+		if f.Name == name {
+			return "body." + f.Key
+		}
+	}
+	return "body." + name
+}
 
 // inBody is failed for an error about a job that a body describes: its fields have the names that they have there.
 func inBody(err error) error {
@@ -310,7 +315,7 @@ func inBody(err error) error {
 	err = failed(err)
 	if errors.As(err, &p) {
 		for i, d := range p.Errors {
-			p.Errors[i].Location = "body." + bodyFields.Replace(d.Location)
+			p.Errors[i].Location = bodyField(d.Location)
 		}
 	}
 	return err
@@ -826,11 +831,11 @@ func (q *scheduler) change(id string, c api.Change, match string) error {
 	if c.Budget == nil && (c.Priority == nil || *c.Priority == j.Priority) {
 		return nil
 	}
-	if c.Budget != nil && c.Budget.Budget().IsZero() {
+	if c.Budget != nil && c.Budget.IsZero() {
 		return fail(http.StatusUnprocessableEntity, api.BadRequest, "the budget sets no limit: give at least one", api.Detail{Location: "body.budget", Message: "sets no limit"})
 	}
 	if c.Budget != nil && j.State == api.Finished {
-		if err := q.goesOn(j, c.Budget.Budget()); err != nil {
+		if err := q.goesOn(j, *c.Budget); err != nil {
 			return err
 		}
 	}
@@ -839,7 +844,7 @@ func (q *scheduler) change(id string, c api.Change, match string) error {
 		j.Priority = *c.Priority
 	}
 	if c.Budget != nil {
-		j.Job.Budget = c.Budget.Budget()
+		j.Job.Budget = *c.Budget
 		if r == nil && j.State == api.Finished {
 			j.State, j.Reason = api.Queued, ""
 		}
@@ -959,7 +964,7 @@ func (q *scheduler) fill(c *api.Campaign, j *job, at map[*job]int) {
 	c.Kernel, c.Backend, c.Shapes = j.Job.Kernel, j.Job.Backend, j.Job.Shapes
 	c.Uploaded = slices.ContainsFunc(j.Job.Definitions, q.s.kernels.has)
 	if !j.Job.Budget.IsZero() {
-		c.Budget = api.BudgetOf(j.Job.Budget)
+		c.Budget = j.Job.Budget
 	}
 	if r := q.runs[c.ID]; r != nil {
 		p := r.progress.now(c.ID, c.State)

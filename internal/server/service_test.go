@@ -135,7 +135,7 @@ func (f *fixture) do(method, path string, in, out any, want int, headers ...stri
 func (f *fixture) submit(seed int64, evaluations int) api.Campaign {
 	f.Helper()
 	var c api.Campaign
-	f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(f), Seed: &seed, Budget: api.Budget{Evaluations: evaluations}}, &c, 201)
+	f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Backend: "replay", Table: table(f), Seed: &seed, Budget: evotune.Budget{Evaluations: evaluations}}}, &c, 201)
 	return c
 }
 
@@ -228,7 +228,7 @@ func TestCampaign(t *testing.T) {
 // at a time repeat it.
 func TestIdempotency(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
-	in := api.Submission{Backend: "replay", Table: table(t), Budget: api.Budget{Evaluations: 4}}
+	in := api.Submission{Job: evotune.Job{Backend: "replay", Table: table(t), Budget: evotune.Budget{Evaluations: 4}}}
 	ids := make([]string, 100)
 	var group sync.WaitGroup
 	for i := range ids {
@@ -320,7 +320,7 @@ func TestBudget(t *testing.T) {
 	c := f.submit(3, 100000)
 	f.until(c.ID, api.Searching)
 	change := func(evaluations int) {
-		f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &api.Budget{Evaluations: evaluations}}, nil, 200)
+		f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &evotune.Budget{Evaluations: evaluations}}, nil, 200)
 	}
 	change(30)
 	got := f.until(c.ID, api.Finished)
@@ -338,7 +338,7 @@ func TestBudget(t *testing.T) {
 			t.Fatalf("%s with %d evaluated", now.State, now.Evaluated)
 		}
 	}
-	f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &api.Budget{}}, nil, 422)
+	f.do("PATCH", "/v1/campaigns/"+c.ID, api.Change{Budget: &evotune.Budget{}}, nil, 422)
 }
 
 // TestQueue: of what waits for a device, the most urgent is next, then the oldest.
@@ -392,7 +392,7 @@ func TestSweep(t *testing.T) {
 	t.Run("before", func(t *testing.T) {
 		f := serve(t, path, 10*time.Millisecond)
 		var c api.Campaign
-		f.do("POST", "/v1/campaigns", api.Submission{Backend: "replay", Table: table(t), Sweep: true, Budget: api.Budget{Evaluations: 50}}, &c, 201)
+		f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Backend: "replay", Table: table(t), Sweep: true, Budget: evotune.Budget{Evaluations: 50}}}, &c, 201)
 		id = c.ID
 		f.events("/v1/campaigns/"+id+"/events", "", 10)
 	})
@@ -410,20 +410,20 @@ func TestNoDevice(t *testing.T) {
 		in    api.Submission
 		wrong string // the fields that are named
 	}{
-		{api.Submission{Kernel: "gemm", Backend: "cuda"}, "body.backend"},
-		{api.Submission{Kernel: "sgemm", Device: "GPU-1"}, "body.device"},
-		{api.Submission{Kernel: "nothing"}, "body.kernel"},
+		{api.Submission{Job: evotune.Job{Kernel: "gemm", Backend: "cuda"}}, "body.backend"},
+		{api.Submission{Job: evotune.Job{Kernel: "sgemm"}, Device: "GPU-1"}, "body.device"},
+		{api.Submission{Job: evotune.Job{Kernel: "nothing"}}, "body.kernel"},
 		{api.Submission{}, "body.kernel"},
-		{api.Submission{Backend: "replay", Table: "/nothing"}, "body.table"},
-		{api.Submission{Kernel: "sgemm", Shapes: []string{"no such"}}, "body.shapes"},
-		{api.Submission{Kernel: "sgemm", Strategy: "no such"}, "body.strategy"},
-		{api.Submission{Kernel: "nothing", Strategy: "no such", Device: "GPU-1"}, "body.device body.strategy body.kernel"},
+		{api.Submission{Job: evotune.Job{Backend: "replay", Table: "/nothing"}}, "body.table"},
+		{api.Submission{Job: evotune.Job{Kernel: "sgemm", Shapes: []string{"no such"}}}, "body.shapes"},
+		{api.Submission{Job: evotune.Job{Kernel: "sgemm", Strategy: "no such"}}, "body.strategy"},
+		{api.Submission{Job: evotune.Job{Kernel: "nothing", Strategy: "no such"}, Device: "GPU-1"}, "body.device body.strategy body.kernel"},
 		{
-			api.Submission{Kernel: "sgemm", Device: "fleet", Strategy: "no such", Shapes: []string{"no such"}, Implementations: []string{"none"}},
+			api.Submission{Job: evotune.Job{Kernel: "sgemm", Strategy: "no such", Shapes: []string{"no such"}, Implementations: []string{"none"}}, Device: "fleet"},
 			"body.device body.strategy body.implementations body.shapes",
 		},
 		{ // what the schema refuses hides nothing
-			api.Submission{Kernel: "sgemm", Window: 5000, Budget: api.Budget{Evaluations: -1}, Strategy: "no such", Shapes: []string{"no such"}},
+			api.Submission{Job: evotune.Job{Kernel: "sgemm", Window: 5000, Budget: evotune.Budget{Evaluations: -1}, Strategy: "no such", Shapes: []string{"no such"}}},
 			"body.budget.evaluations body.window body.strategy body.shapes",
 		},
 	} {
@@ -462,8 +462,8 @@ func TestSeed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if campaign.Job.Seed != want || judgment.Job.Seed != want {
-			t.Errorf("%q: a campaign of seed %d and a judgment of seed %d, not %d", field, campaign.Job.Seed, judgment.Job.Seed, want)
+		if campaign.Job.SearchSeed() != want || judgment.Job.SearchSeed() != want {
+			t.Errorf("%q: a campaign of seed %d and a judgment of seed %d, not %d", field, campaign.Job.SearchSeed(), judgment.Job.SearchSeed(), want)
 		}
 	}
 }

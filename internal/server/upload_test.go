@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evotune/evotune"
 	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/internal/draft"
 	"github.com/evotune/evotune/internal/longtest"
 	"github.com/evotune/evotune/kernels"
-	"github.com/evotune/evotune/internal/draft"
 )
 
 // small is a kernel that can be uploaded.
@@ -58,7 +59,7 @@ func TestUploadNames(t *testing.T) {
 	}
 	for kernel, want := range map[string]bool{"my_kernel": true, "softmax": false} {
 		var c api.Campaign
-		f.do("POST", "/v1/campaigns", api.Submission{Kernel: kernel, Backend: "cpu"}, &c, 201)
+		f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Kernel: kernel, Backend: "cpu"}}, &c, 201)
 		f.do("POST", "/v1/campaigns/"+c.ID+"/cancel", nil, nil, 200)
 		if c = fetch[api.Campaign](f, "/v1/campaigns/"+c.ID); c.Uploaded != want {
 			t.Errorf("%s: uploaded %v, want %v", kernel, c.Uploaded, want)
@@ -271,7 +272,7 @@ func TestUploadedCampaignLong(t *testing.T) {
 	u := small(t)
 	f.do("POST", "/v1/kernels", u, nil, 201)
 	var c api.Campaign
-	f.do("POST", "/v1/campaigns", api.Submission{Kernel: "mine", Backend: "cpu", Budget: api.Budget{Evaluations: 4}, Finalists: -1}, &c, 201)
+	f.do("POST", "/v1/campaigns", api.Submission{Job: evotune.Job{Kernel: "mine", Backend: "cpu", Budget: evotune.Budget{Evaluations: 4}, Finalists: new(0)}}, &c, 201)
 	f.do("POST", "/v1/kernels", with(u, "kernel.toml", u.Files["kernel.toml"]+"\n# new\n"), nil, 201)
 	c = f.until(c.ID, api.Finished)
 	if c.Best == "" {

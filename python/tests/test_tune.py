@@ -121,7 +121,7 @@ class Campaigns(Case):
 
     def test_the_store_is_ours_or_given(self) -> None:
         k = self.kernel()
-        k.tune(evaluations=1, finalists=-1, store="mine.db")
+        k.tune(evaluations=1, finalists=0, store="mine.db")
         self.assertTrue(os.path.exists("mine.db"))
         self.assertRegex(str(k.store), "/evotune/silumul-[0-9a-f]+.db$")
         self.assertNotEqual(k.store, self.kernel(genes=dict(BLOCK=[2, 4])).store)

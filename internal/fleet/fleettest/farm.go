@@ -306,7 +306,7 @@ func (l *Log) Attempts(end string) (list []*store.Attempt) {
 
 // Job is one for the recorded space of the tests.
 func Job(evaluations, window int) record.Job {
-	return campaign.WithDefaults(record.Job{ID: "test-1", Kernel: "synthetic", Shapes: []string{"recorded"}, Backend: "replay", Strategy: "evolution", Seed: 3, Window: window, Budget: record.Budget{Evaluations: evaluations}})
+	return campaign.WithDefaults(record.Job{ID: "test-1", Kernel: "synthetic", Shapes: []string{"recorded"}, Backend: "replay", Strategy: "evolution", Seed: new(int64(3)), Window: window, Budget: record.Budget{Evaluations: evaluations}})
 }
 
 // Alone is the log of a campaign without a fleet.

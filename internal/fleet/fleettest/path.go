@@ -59,7 +59,7 @@ func BenchmarkCoordinator(b *testing.B, rig func() Rig) {
 				here = len(f.Hub().Hosts())
 			}
 			j := Job(max(b.N, n), 1024)
-			j.Strategy, j.Finalists = "random", -1
+			j.Strategy, j.Finalists = "random", new(0)
 			b.ResetTimer()
 			if _, err := f.Run(b.Context(), j, &Log{}, n); err != nil {
 				b.Fatal(err)
@@ -92,7 +92,7 @@ func BenchmarkPace(b *testing.B, rig func() Rig) {
 	}
 	job := func(k int) record.Job {
 		j := Job(b.N, slots)
-		j.ID, j.Finalists, j.Seed = fmt.Sprint("test-", k), -1, int64(k)
+		j.ID, j.Finalists, j.Seed = fmt.Sprint("test-", k), new(0), new(int64(k))
 		return j
 	}
 	both := func(run func(k int) error) time.Duration {

@@ -88,7 +88,7 @@ func TestShelf(t *testing.T, rig func() Rig) {
 			defer folder.Close() //nolint:errcheck // its entries are not of use
 			f := NewFarm(t, rig(), 20*time.Second, func(o *fleet.Options) { o.Shelf = folder })
 			j := Job(40, 4)
-			j.Finalists = -1
+			j.Finalists = new(0)
 			if size > 1<<20 {
 				j.Budget.Evaluations = 8
 			}

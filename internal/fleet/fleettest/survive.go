@@ -96,7 +96,7 @@ func TestSurvives(t *testing.T, rig func() Rig, c Chaos) {
 	done := 0
 	for seed := int64(1); done < c.Faults; seed++ {
 		j := Job(1500, 32)
-		j.ID, j.Strategy, j.Seed = fmt.Sprint("campaign-", seed), "hillclimb", seed
+		j.ID, j.Strategy, j.Seed = fmt.Sprint("campaign-", seed), "hillclimb", new(seed)
 		want := Alone(t, j).Path()
 		l := &Log{}
 		f.Told = l.Told

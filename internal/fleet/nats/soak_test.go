@@ -57,7 +57,7 @@ func TestSoakNightly(t *testing.T) {
 		for ; ctx.Err() == nil; n++ {
 			current.Store(int64(n))
 			j := fleettest.Job(500, 32)
-			j.ID, j.Strategy, j.Seed = fmt.Sprint("c", n), "random", int64(n)
+			j.ID, j.Strategy, j.Seed = fmt.Sprint("c", n), "random", new(int64(n))
 			if _, err := f.Run(ctx, j, &fleettest.Log{}, 8); err != nil && ctx.Err() == nil {
 				t.Error(err)
 				break

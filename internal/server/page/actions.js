@@ -6,10 +6,10 @@ import { Failure, download, getTagged, operation, patch, post, session } from ".
 const scopes = ["viewer", "runner", "author", "admin"];
 export const may = (scope) => scopes.indexOf(session.who?.scope) >= scopes.indexOf(scope);
 
-// budgetFields are those of api.Budget, as people give them: seconds as minutes.
+// budgetFields are those of a budget, as people give them: nanoseconds as minutes.
 export const budgetFields = [
   ["evaluations", "Evaluations", 1, "candidates at most"],
-  ["seconds", "Minutes", 60, "of wall time, over all resumptions"],
+  ["time_ns", "Minutes", 60e9, "of wall time, over all resumptions"],
   ["target", "Target", 1, "speedup over the baseline that is enough"],
   ["patience", "Patience", 1, "candidates without a new best"],
   ["cost_per_hour", "Cost of an hour", 1, "of the machine"],

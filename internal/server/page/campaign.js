@@ -79,10 +79,10 @@ export async function campaign({ el, signal, args: [id], on }) {
   function budget() {
     const b = c.budget || {};
     const evaluated = c.progress?.evaluated ?? c.evaluated;
-    const used = { evaluations: evaluated, seconds: spent() / 1e9, target: c.speedup || 0, patience: evaluated - (summary.best.at(-1)?.evaluations || 0), max_cost: ((b.cost_per_hour || 0) * spent()) / 3.6e12 };
-    const write = { seconds: (v) => duration(v * 1e9), target: ratio };
+    const used = { evaluations: evaluated, time_ns: spent(), target: c.speedup || 0, patience: evaluated - (summary.best.at(-1)?.evaluations || 0), max_cost: ((b.cost_per_hour || 0) * spent()) / 3.6e12 };
+    const write = { time_ns: duration, target: ratio };
     const rows = budgetFields.filter(([name]) => b[name] && name in used).map(([name, label]) => ({
-      label: name === "seconds" ? "Time" : label, value: Math.min(1, used[name] / b[name]), title: `${figure((100 * used[name]) / b[name])}%`,
+      label: name === "time_ns" ? "Time" : label, value: Math.min(1, used[name] / b[name]), title: `${figure((100 * used[name]) / b[name])}%`,
       text: `${(write[name] || figure)(used[name])} of ${(write[name] || figure)(b[name])}`,
     }));
     rows.push({ label: "", value: 1, text: "", kind: "hidden" }); // the whole is the measure

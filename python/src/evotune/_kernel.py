@@ -23,6 +23,9 @@ from ._tune import Error, read
 
 if TYPE_CHECKING:
     from ._campaign import Best, Campaign, Judgment
+    from typing_extensions import Unpack
+
+    from ._options import ResumeOptions, RunOptions
     from ._server import Server
 
 Gene = Union[int, float, bool, str]
@@ -342,30 +345,27 @@ class Kernel:
         return _tune.cache() / f"{self.name}-{self.folder.parent.name}.db"
 
     def tune(
-        self, time: Optional[str] = None, *, evaluations: Optional[int] = None, target: Optional[float] = None, patience: Optional[int] = None,
-        shape: Union[str, Sequence[str], None] = None, seed: Optional[int] = None, store: Union[str, "os.PathLike[str]", None] = None,
-        server: Optional[Server] = None, progress: Optional[bool] = None, **settings: Any,
+        self, time: Optional[str] = None, *, store: Union[str, "os.PathLike[str]", None] = None,
+        server: Optional[Server] = None, progress: Optional[bool] = None, **settings: Unpack[RunOptions],
     ) -> Best:
         """Searches for the fastest values, and gives the best that finals have found.
 
         ``time`` ("60s", "10m"), ``evaluations``, ``target`` (a speedup) and ``patience`` (evaluations without a new best) are
         budgets; the first that is spent ends the search, and finals follow. ``time`` is for preparation, search and finals together,
-        two minutes if there is no budget. Further settings are those of ``tune run``, as
-        ``workers=2`` for ``--workers 2``. Ctrl-C ends the search after what is in flight and keeps what there is: then there
+        two minutes if there is no budget. All settings of ``tune run`` are arguments, as
+        ``max_cost=2`` for ``--max-cost 2``; docs/options.md lists them. Ctrl-C ends the search after what is in flight and keeps what there is: then there
         were no finals, and :meth:`resume` goes on. ``progress`` says whether a bar is shown; by default in a terminal and in a notebook.
         """
         from ._campaign import Campaign, arguments
-        options = dict(time=time, evaluations=evaluations, target=target, patience=patience, shape=shape, seed=seed, **settings)
-        return Campaign._run(self, ["run", self.name, "--kernels", str(self.folder), *arguments(options)], store, server, progress)
+        return Campaign._run(self, ["run", self.name, "--kernels", str(self.folder), *arguments({"time": time, **settings})], store, server, progress)
 
-    def resume(self, campaign: Optional[str] = None, *, time: Optional[str] = None, evaluations: Optional[int] = None,
-               store: Union[str, "os.PathLike[str]", None] = None, server: Optional[Server] = None, progress: Optional[bool] = None, **settings: Any) -> Best:
+    def resume(self, campaign: Optional[str] = None, *, time: Optional[str] = None, store: Union[str, "os.PathLike[str]", None] = None,
+               server: Optional[Server] = None, progress: Optional[bool] = None, **settings: Unpack[ResumeOptions]) -> Best:
         """Goes on with a campaign that was interrupted, by default this kernel's last, or with a finished one and a larger budget."""
         from ._campaign import Campaign, arguments
         if campaign is None and self.campaign is not None:
             campaign, store, server = self.campaign.id, self.campaign.store, self.campaign.server
-        options = dict(time=time, evaluations=evaluations, **settings)
-        return Campaign._run(self, ["resume", *([campaign] if campaign else []), *arguments(options)], store, server, progress)
+        return Campaign._run(self, ["resume", *([campaign] if campaign else []), *arguments({"time": time, **settings})], store, server, progress)
 
     def judge(self, file: Union[str, "os.PathLike[str]"], **settings: Any) -> Judgment:
         """Judges a finished kernel, a file in C or CUDA, by this kernel's reference: as ``tune judge`` does."""
