@@ -20,29 +20,28 @@ const (
 	format = "../docs/kernel-format.md"
 	torch  = "../docs/pytorch.md"
 	hopper = "../examples/hopper/implementation.toml"
+
+	example = "../examples/rowsum"
 )
 
-// The example of the guide is a kernel that loads and lints clean, and whose
-// space has the size that the guide gives.
+// The example of the guide is a kernel that loads and lints clean, whose space has the
+// size that the guide gives, and of which the guide shows lines.
 func TestManualExample(t *testing.T) {
 	text, err := os.ReadFile(guide)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(t.TempDir(), "rowsum")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	files := regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n```[a-z]+\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(files) != 3 {
-		t.Fatalf("%s has %d files, want 3", guide, len(files))
-	}
-	for _, f := range files {
-		if err := os.WriteFile(filepath.Join(dir, f[1]), []byte(f[2]), 0o644); err != nil {
-			t.Fatal(err)
+	_, section, _ := strings.Cut(string(text), "## A worked example\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	known := exampleLines(t)
+	for _, block := range regexp.MustCompile("(?s)```(?:c|toml)\n(.*?)```").FindAllStringSubmatch(section, -1) {
+		for _, line := range strings.Split(block[1], "\n") {
+			if !known[strings.TrimSpace(line)] {
+				t.Errorf("%s does not have %q of %s", example, line, guide)
+			}
 		}
 	}
-	d, err := kernels.LoadDir(dir)
+	d, err := kernels.LoadDir(example)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,6 +57,22 @@ func TestManualExample(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// exampleLines are the lines of the example's files, without what they begin and end with.
+func exampleLines(t *testing.T) map[string]bool {
+	t.Helper()
+	known := map[string]bool{}
+	for _, name := range []string{"reference.c", "kernel.toml", "rowsum.c.tmpl"} {
+		text, err := os.ReadFile(filepath.Join(example, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			known[strings.TrimSpace(line)] = true
+		}
+	}
+	return known
 }
 
 // The example for Hopper is an implementation that loads, has a launch at every shape
@@ -142,14 +157,7 @@ func TestReadmeExample(t *testing.T) {
 	if len(readme) > 5120 {
 		t.Errorf("README.md has %d bytes, at most 5120 are allowed", len(readme))
 	}
-	text, err := os.ReadFile(guide)
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := map[string]bool{}
-	for _, line := range strings.Split(string(text), "\n") {
-		known[strings.TrimSpace(line)] = true
-	}
+	known := exampleLines(t)
 	blocks := regexp.MustCompile("(?s)```(?:c|toml)\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
 	if len(blocks) != 2 {
 		t.Fatalf("README.md has %d blocks of C and TOML, want 2", len(blocks))
@@ -157,7 +165,7 @@ func TestReadmeExample(t *testing.T) {
 	for _, b := range blocks {
 		for _, line := range strings.Split(b[1], "\n") {
 			if line = strings.TrimSpace(line); !strings.HasPrefix(line, "# ") && !known[line] {
-				t.Errorf("%s does not have %q of README.md", guide, line)
+				t.Errorf("%s does not have %q of README.md", example, line)
 			}
 		}
 	}
