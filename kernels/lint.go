@@ -50,8 +50,8 @@ const (
 func Lint(ctx context.Context, d *Definition, n int, rng *rand.Rand) []Finding {
 	l := &linter{d: d}
 	l.problem(&d.Problem)
-	for _, v := range d.Problem.in.Variant {
-		l.problem(d.Variants[v.Backend.str])
+	for _, backend := range slices.Sorted(maps.Keys(d.Variants)) {
+		l.problem(d.Variants[backend])
 	}
 	for _, im := range d.Implementations {
 		if l.implementation(ctx, im, n, rng); ctx.Err() != nil {
@@ -160,13 +160,13 @@ func (l *linter) problem(p *Problem) {
 		}
 	}
 	for i, b := range p.Buffers {
-		if b.Data.Distribution == Python && p.variant == nil && p.Reference.Function(b.Data.Function) == 0 {
+		if b.Data.Distribution == Python && p == &l.d.Problem && p.Reference.Function(b.Data.Function) == 0 {
 			l.at(t.Buffer[i].Data.at, "%s does not define %s: correct the name", p.Reference.File, b.Data.Function)
 		}
-		if b.Tolerance != nil && p.variant == nil {
+		if b.Tolerance != nil && p == &l.d.Problem {
 			l.loose(t.Buffer[i].Tolerance, *b.Tolerance, b.DType)
 		}
-		if n := t.Buffer[i].Repeat; n != nil && p.variant == nil {
+		if n := t.Buffer[i].Repeat; n != nil && p == &l.d.Problem {
 			if limit, _ := p.ToleranceOf(b); b.Repeat > 2*limit {
 				l.at(n.at, "launches may differ by %g, and two that are within the tolerance of %g of the reference cannot differ by more than twice that: lower repeat", b.Repeat, limit)
 			}
@@ -184,7 +184,7 @@ func (l *linter) problem(p *Problem) {
 // want multiples of every dimension.
 func (l *linter) oddAllowed(p *Problem) bool {
 	for _, im := range l.d.Implementations {
-		if im.Problem() != p && p.variant != nil {
+		if im.Problem() != p && p != &l.d.Problem {
 			continue
 		}
 		for _, s := range p.ShapesFor(Tune) {
