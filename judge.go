@@ -107,7 +107,7 @@ func (m *Machine) fileTarget(job Job, file kernels.File, against string) (*Targe
 	if err != nil {
 		return nil, err
 	}
-	t.definition, t.chosen = im.Definition(), []*kernels.Implementation{im}
+	t.definition, t.chosen, t.searched = im.Definition(), []*kernels.Implementation{im}, nil
 	if other != nil {
 		other = t.definition.Implementations[1]
 		t.chosen = append(t.chosen, other)

@@ -33,6 +33,7 @@ type Target struct {
 	definition *kernels.Definition
 	chosen     []*kernels.Implementation
 	left       *kernels.EmptyError // the implementations that fit left out; nil without any
+	searched   *genome.Space       // of chosen, compiled once by fit; nil where that has not been or failed
 
 	recorded string // the campaign that it was made from, or empty
 	resumed  bool   // Run continues that campaign
@@ -284,11 +285,15 @@ func (t *Target) leaveOut() {
 // follows from what a campaign records, so that each target of its job has the same space.
 // If none would remain, it keeps them all, and the error of Space names each.
 func (t *Target) fit() {
-	if len(t.chosen) < 2 {
-		return
+	if t.searched = nil; t.table != nil {
+		return // which keeps its space
+	}
+	space, err := t.space()
+	if err == nil {
+		t.searched = space
 	}
 	var empty *kernels.EmptyError
-	if _, err := t.space(); !errors.As(err, &empty) || len(empty.Left) == len(t.chosen) {
+	if len(t.chosen) < 2 || !errors.As(err, &empty) || len(empty.Left) == len(t.chosen) {
 		return
 	}
 	t.left = empty
@@ -305,6 +310,14 @@ func (t *Target) LeftOut() (lines []string) {
 		lines = append(lines, "an implementation is left out: "+line)
 	}
 	return lines
+}
+
+// On is the target on another Machine, for a job that Fix gave. A service looks at a job with one of
+// its GPUs and runs it with another: the kernel is not read again.
+func (t *Target) On(m *Machine, fixed Job) *Target {
+	on := *t
+	on.machine, on.Job = m, fixed
+	return &on
 }
 
 // shapes looks the tuned shapes up.
@@ -339,7 +352,10 @@ func (t *Target) Space() (*genome.Space, error) {
 }
 
 func (t *Target) space() (*genome.Space, error) {
-	if t.table != nil {
+	switch {
+	case t.searched != nil:
+		return t.searched, nil
+	case t.table != nil:
 		return t.table.Space()
 	}
 	shapes, err := t.shapes()

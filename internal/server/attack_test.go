@@ -102,6 +102,7 @@ func TestLateBudget(t *testing.T) {
 		f.until(c.ID, api.Searching)
 		// As change and act do it, but for what would end the search.
 		q, want := f.service.jobs, then
+		q.changing.Lock()
 		q.mu.Lock()
 		q.jobs[c.ID].Job.Budget.Evaluations = 150
 		if then == "" {
@@ -110,6 +111,7 @@ func TestLateBudget(t *testing.T) {
 			q.jobs[c.ID].State, q.runs[c.ID].then = then, then
 		}
 		q.mu.Unlock()
+		q.changing.Unlock()
 		f.rest(c.ID, want)
 		got, evaluated := fetch[api.Campaign](f, "/v1/campaigns/"+c.ID), 100
 		if then == "" {
@@ -276,7 +278,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	swap := func(s *state) (old *state) {
-		for _, mu := range []*sync.Mutex{&f.service.jobs.mu, &f.service.ops.mu} {
+		for _, mu := range []*sync.Mutex{&f.service.jobs.changing, &f.service.ops.mu} {
 			mu.Lock()
 			defer mu.Unlock()
 		}

@@ -48,8 +48,8 @@ type streams struct {
 	store *store.Store
 	// space tells how many genomes a campaign searches, as far as that can be told here.
 	space func(store.Campaign) (size float64, exact bool)
-	// workers has how many there are, by the campaigns that run.
-	workers sync.Map
+	// running has what a campaign runs with, by the campaigns that do.
+	running sync.Map
 
 	mu       sync.Mutex
 	warnings map[string][]line // of the campaigns that this process ran; seq is the event that they come after
@@ -105,6 +105,13 @@ type line struct {
 	data []byte
 }
 
+// Running is what a campaign runs with: how many workers, in a space of how many genomes.
+type running struct {
+	workers int
+	size    float64
+	exact   bool
+}
+
 func newStreams(s *Service) *streams {
 	return &streams{store: s.store, space: s.spaceOf, warnings: map[string][]line{}, of: map[string]*stream{}, moved: make(chan struct{})}
 }
@@ -112,6 +119,9 @@ func newStreams(s *Service) *streams {
 // spaceOf is the size of the space that a campaign searches; zero where its kernel is no
 // longer here.
 func (s *Service) spaceOf(c store.Campaign) (size float64, exact bool) {
+	if now, ok := s.streams.running.Load(c.ID); ok {
+		return now.(running).size, now.(running).exact
+	}
 	t, err := s.tools.Recorded(c)
 	if err != nil {
 		return 0, false
@@ -147,11 +157,11 @@ func (s *streams) join(campaign string) (t *stream, leave func()) {
 	}
 }
 
-// workersOf is how many workers a campaign has; zero while nobody runs it.
+// workersOf is how many workers a campaign has; zero while nothing runs it.
 func (s *streams) workersOf(campaign string) int {
-	n, _ := s.workers.Load(campaign)
-	workers, _ := n.(int)
-	return workers
+	now, _ := s.running.Load(campaign)
+	r, _ := now.(running)
+	return r.workers
 }
 
 // warn keeps a warning of a campaign for its followers. What the campaign has told so far is in

@@ -20,6 +20,7 @@ import (
 	"github.com/evotune/evotune/api"
 	"github.com/evotune/evotune/evaluator"
 	"github.com/evotune/evotune/internal/backend"
+	"github.com/evotune/evotune/internal/campaign"
 	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/kernels"
 	"github.com/evotune/evotune/store"
@@ -48,6 +49,9 @@ type job struct {
 	// service was killed while it ran, since its newest result.
 	Began  *int `json:"began,omitempty"`
 	Deaths int  `json:"deaths,omitempty"`
+
+	// target is what its submission was found to mean, if the campaign began at once.
+	target *evotune.Target
 }
 
 // mostDeaths is how often a campaign is run again without a new result when the service was
@@ -97,11 +101,18 @@ func (r *run) end() {
 }
 
 // A scheduler places campaigns on devices.
+//
+// Whoever changes something holds changing: decides, makes it durable, and then takes mu for as long
+// as it takes to say so. Whoever asks takes mu alone, and so never waits for the disk. To read, one of
+// the two locks is enough. What a campaign tells while it runs, its phase and the budget that it has
+// taken, needs mu alone.
 type scheduler struct {
 	s       *Service
 	devices []*device
 
-	mu     sync.Mutex
+	changing sync.Mutex // before mu; never taken under it
+
+	mu     sync.Mutex // nothing reads or writes a file under it
 	jobs   map[string]*job
 	claims []*claim
 	runs   map[string]*run
@@ -228,39 +239,35 @@ func (q *scheduler) alsoWrong(ctx context.Context, in api.Submission, told []api
 // submit makes a job of what was asked for. A key that came before, with the same body,
 // gives the campaign that it gave then; fresh is false.
 func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest string) (id string, fresh bool, err error) {
-	who, asked, repeat := callerOf(ctx).name, in, key
+	who := callerOf(ctx).name
 	if key != "" {
 		key = who + "\n" + key
 		if id, ok, err := q.known(key, digest); ok || err != nil {
 			return id, false, err
 		}
 	}
-	t, elsewhere, err := q.target(ctx, &in)
+	t, elsewhere, err := q.accept(ctx, &in)
 	if err != nil {
 		return "", false, err
-	}
-	if elsewhere != nil && t.Job.Backend != evotune.Replay && t.Job.Backend != elsewhere.Device.Kind { // what the kernel is for, these workers are not
-		asked.Backend = t.Job.Backend
-		return q.submit(ctx, asked, repeat, digest)
-	}
-	if elsewhere == nil && !q.has(t.Job.Backend) {
-		return "", false, fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no device for the backend %s: see GET /v1/devices", t.Job.Backend), api.Detail{Location: "body.backend", Message: "no device for the backend " + t.Job.Backend})
 	}
 	fixed, err := t.Fix(ctx, q.s.store)
 	if err != nil {
 		return "", false, failed(err)
 	}
+	taken := func() error {
+		return fail(http.StatusServiceUnavailable, api.Unavailable, "a name for the campaign was drawn that is taken: try again")
+	}
 	if _, err := q.s.store.Campaign(fixed.ID); err == nil {
-		return "", false, fail(http.StatusServiceUnavailable, api.Unavailable, "a name for the campaign was drawn that is taken: try again")
+		return "", false, taken()
 	}
 	j := &job{Job: fixed, GPU: in.Device, Elsewhere: elsewhere, Workers: in.Workers, Priority: in.Priority, Submitted: time.Now().UTC(), By: who, State: api.Queued, Version: 1}
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.changing.Lock()
+	defer q.changing.Unlock()
 	if q.closed {
 		return "", false, fail(http.StatusServiceUnavailable, api.Unavailable, "the service is ending: try again")
 	}
 	if q.jobs[fixed.ID] != nil {
-		return "", false, fail(http.StatusServiceUnavailable, api.Unavailable, "a name for the campaign was drawn that is taken: try again")
+		return "", false, taken()
 	}
 	fresh = true
 	err = q.s.state.change(func(tx *bbolt.Tx) error {
@@ -287,10 +294,30 @@ func (q *scheduler) submit(ctx context.Context, in api.Submission, key, digest s
 	if err != nil || !fresh {
 		return id, false, err
 	}
+	if q.free(j.Job.Backend, j.GPU) != nil { // thousands that wait would take much memory
+		j.target = t
+	}
+	q.mu.Lock()
 	q.jobs[j.Job.ID] = j
+	q.mu.Unlock()
 	q.changed(j)
 	q.place()
 	return j.Job.ID, true, nil
+}
+
+// accept is target, for a campaign that this service has a device for.
+func (q *scheduler) accept(ctx context.Context, in *api.Submission) (*evotune.Target, *evotune.FleetDevice, error) {
+	asked := *in
+	t, elsewhere, err := q.target(ctx, in)
+	if err == nil && elsewhere != nil && t.Job.Backend != evotune.Replay && t.Job.Backend != elsewhere.Device.Kind {
+		// The kernel is for another backend than these workers are.
+		*in, in.Backend = asked, t.Job.Backend
+		t, elsewhere, err = q.target(ctx, in)
+	}
+	if err == nil && elsewhere == nil && !q.has(t.Job.Backend) {
+		err = fail(http.StatusUnprocessableEntity, api.BadRequest, fmt.Sprintf("this service has no device for the backend %s: see GET /v1/devices", t.Job.Backend), api.Detail{Location: "body.backend", Message: "no device for the backend " + t.Job.Backend})
+	}
+	return t, elsewhere, err
 }
 
 // bodyField is the place in a body of a field that an error names by its option.
@@ -442,12 +469,12 @@ func (q *scheduler) machineFor(in api.Submission, elsewhere *evotune.FleetDevice
 
 // schedule places what waits.
 func (q *scheduler) schedule() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.changing.Lock()
+	defer q.changing.Unlock()
 	q.place()
 }
 
-// queue lists what waits, the next first. The caller holds the lock.
+// queue lists what waits, the next first. The caller holds a lock.
 func (q *scheduler) queue() (list []*job) {
 	for id, j := range q.jobs {
 		if j.State == api.Queued && q.runs[id] == nil {
@@ -460,12 +487,49 @@ func (q *scheduler) queue() (list []*job) {
 	return list
 }
 
-// place starts what has a free device. The caller holds the lock.
+// place starts what has a free device. The caller holds changing.
 func (q *scheduler) place() {
 	if q.closed || q.s.probe.known() != nil {
 		return
 	}
-	// Operations first: they take minutes, and somebody waits for them.
+	q.grant()
+	for _, j := range q.queue() {
+		d := q.free(j.Job.Backend, j.GPU)
+		if d == nil {
+			continue
+		}
+		next := *j
+		if err := q.stopped(&next); err != nil {
+			q.s.probe.failed(err)
+			return
+		}
+		if err := q.begins(&next); err != nil {
+			q.s.log.Error("the service's state was not written", "campaign", j.Job.ID, "error", err)
+		}
+		next.target = nil
+		ctx, cancel := context.WithCancel(q.s.ending)
+		drain := make(chan struct{})
+		r := &run{device: d, phase: api.Preparing, cancel: cancel, drain: sync.OnceFunc(func() { close(drain) }), budgets: make(chan evotune.Budget, 1), budget: next.Job.Budget}
+		q.mu.Lock()
+		began := *j
+		*j = next
+		d.holds[j.Job.ID] = true
+		q.runs[j.Job.ID] = r
+		q.mu.Unlock()
+		q.changed(j)
+		q.group.Go(func() {
+			defer cancel()
+			done, err := q.tune(ctx, began, r, drain)
+			q.ran(ctx, j, r, done, err)
+		})
+	}
+}
+
+// grant gives devices to operations, before campaigns: they take minutes, and somebody waits for
+// them. The caller holds changing.
+func (q *scheduler) grant() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.claims = slices.DeleteFunc(q.claims, func(c *claim) bool {
 		d := q.free(c.backend, "")
 		if d == nil {
@@ -475,33 +539,10 @@ func (q *scheduler) place() {
 		c.got <- d
 		return true
 	})
-	for _, j := range q.queue() {
-		d := q.free(j.Job.Backend, j.GPU)
-		if d == nil {
-			continue
-		}
-		if err := q.stopped(j); err != nil {
-			q.s.probe.failed(err)
-			return
-		}
-		ctx, cancel := context.WithCancel(q.s.ending)
-		drain := make(chan struct{})
-		r := &run{device: d, phase: api.Preparing, cancel: cancel, drain: sync.OnceFunc(func() { close(drain) }), budgets: make(chan evotune.Budget, 1)}
-		if err := q.begins(j); err != nil {
-			q.s.log.Error("the service's state was not written", "campaign", j.Job.ID, "error", err)
-		}
-		d.holds[j.Job.ID] = true
-		q.runs[j.Job.ID] = r
-		q.changed(j)
-		q.group.Go(func() {
-			defer cancel()
-			q.run(ctx, j, r, drain)
-		})
-	}
 }
 
 // stopped logs that a campaign has stopped which waited for room: there was none for this, and
-// nothing has killed the service. The caller holds the lock.
+// nothing has killed the service. The caller holds changing.
 func (q *scheduler) stopped(j *job) error {
 	if j.Reason != noRoom {
 		return nil
@@ -522,18 +563,20 @@ func (q *scheduler) stopped(j *job) error {
 }
 
 // begins notes that a campaign runs, for the next service if this one is killed. The caller holds
-// the lock.
-func (q *scheduler) begins(j *job) error {
-	evaluated, err := q.evaluated(j)
-	if err != nil {
-		return err
+// changing.
+func (q *scheduler) begins(j *job) (err error) {
+	evaluated := 0
+	if j.target == nil { // else it is new
+		if evaluated, err = q.evaluated(j); err != nil {
+			return err
+		}
 	}
 	j.Began = &evaluated
 	return q.write(j)
 }
 
 // free is a device of a backend that has room, the GPU of that name unless it is empty; nil if
-// there is none. The caller holds the lock.
+// there is none. The caller holds a lock.
 func (q *scheduler) free(backend, gpu string) *device {
 	for _, d := range q.devices {
 		if len(d.holds) < d.room && (d.backend == backend && gpu == "" || gpu == d.name) {
@@ -559,18 +602,23 @@ func (q *scheduler) claim(ctx context.Context, id, backend string) (*device, err
 		return nil, err
 	}
 	c := &claim{id, backend, make(chan *device, 1)}
-	q.mu.Lock()
-	q.claims = append(q.claims, c)
+	claims := func(list []*claim) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.claims = list
+	}
+	q.changing.Lock()
+	claims(append(q.claims, c))
 	q.place()
-	q.mu.Unlock()
+	q.changing.Unlock()
 	select {
 	case d := <-c.got:
 		return d, nil
 	case <-ctx.Done():
 	}
-	q.mu.Lock()
-	q.claims = slices.DeleteFunc(q.claims, func(o *claim) bool { return o == c })
-	q.mu.Unlock()
+	q.changing.Lock()
+	claims(slices.DeleteFunc(q.claims, func(o *claim) bool { return o == c }))
+	q.changing.Unlock()
 	select {
 	case d := <-c.got: // meanwhile
 		q.release(d, id)
@@ -581,21 +629,19 @@ func (q *scheduler) claim(ctx context.Context, id, backend string) (*device, err
 
 // release gives a device back.
 func (q *scheduler) release(d *device, id string) {
+	q.changing.Lock()
+	defer q.changing.Unlock()
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	delete(d.holds, id)
+	q.mu.Unlock()
 	q.place()
 }
 
-// run runs a campaign until it ends, and notes how.
-func (q *scheduler) run(ctx context.Context, j *job, r *run, drain <-chan struct{}) {
-	id := j.Job.ID
-	done, err := q.tune(ctx, j, r, drain)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(r.device.holds, id)
-	delete(q.runs, id)
-	state, reason := api.Finished, done.Reason
+// ran notes how a campaign has ended.
+func (q *scheduler) ran(ctx context.Context, j *job, r *run, done evotune.Finished, err error) {
+	q.changing.Lock()
+	defer q.changing.Unlock()
+	id, state, reason := j.Job.ID, api.Finished, done.Reason
 	var finished *evotune.FinishedError
 	switch {
 	case errors.As(err, &finished):
@@ -614,46 +660,44 @@ func (q *scheduler) run(ctx context.Context, j *job, r *run, drain <-chan struct
 		state, reason = api.Queued, "" // the service ends, and goes on with it the next time
 	}
 	if b := j.Job.Budget; state == api.Finished && !b.IsZero() && b != r.budget {
-		// It was given another budget when the search had ended. What somebody asked for
-		// besides, to pause or to cancel it, was told to him and stands.
+		// It was given another budget when the search had ended. A pause or cancel that was
+		// acknowledged meanwhile still applies.
 		state, reason = cmp.Or(r.then, api.Queued), j.Reason
 	}
-	q.settle(j, state, reason)
+	next := *j
+	next.State, next.Reason, next.Began = state, reason, nil
+	if err := q.keep(&next); err != nil {
+		q.s.log.Error("the service's state was not written", "campaign", id, "error", err)
+	}
+	q.mu.Lock()
+	*j = next
+	delete(r.device.holds, id)
+	delete(q.runs, id)
+	q.mu.Unlock()
+	q.changed(j)
 	q.place()
 }
 
 // tune is the campaign itself: a new one, or the rest of one that the log has.
-func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struct{}) (evotune.Finished, error) {
-	q.mu.Lock()
-	want, priority := j.Job, j.Priority
-	r.budget = want.Budget
-	q.mu.Unlock()
-	machine, o := r.device.machine, evotune.Options{}
+func (q *scheduler) tune(ctx context.Context, j job, r *run, drain <-chan struct{}) (evotune.Finished, error) {
+	want, machine, o := j.Job, r.device.machine, evotune.Options{}
 	if j.Elsewhere != nil {
 		machine = q.on(j.Elsewhere)
-		o.Fleet, o.FleetWorkers, o.Priority = q.s.fleet.hub, j.Workers, priority
+		o.Fleet, o.FleetWorkers, o.Priority = q.s.fleet.hub, j.Workers, j.Priority
 	}
-	var t *evotune.Target
-	_, err := q.s.store.Campaign(want.ID)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		t, err = machine.Target(want)
-	case err == nil && want.Sweep:
-		var whole bool
-		if t, whole, err = machine.ContinueSweep(q.s.store, want.ID, want.Budget.Evaluations); whole {
-			return evotune.Finished{Campaign: want.ID, Reason: "every valid genome was evaluated", Complete: true}, nil
-		}
-	case err == nil:
-		t, err = machine.Continue(q.s.store, want.ID, want.Budget)
+	t, done, err := q.resolve(j, machine)
+	if t == nil || err != nil {
+		return done, err
 	}
+	space, err := t.Space()
 	if err != nil {
 		return evotune.Finished{}, err
 	}
 	defer q.s.streams.wake(want.ID)
-	defer q.s.streams.workers.Delete(want.ID)
+	defer q.s.streams.running.Delete(want.ID)
 	o.Drain, o.Budgets, o.OnStage = drain, r.budgets, r.progress.stage
 	o.Ready = func(workers int, ev evaluator.Evaluator) {
-		q.s.streams.workers.Store(want.ID, workers)
+		q.s.streams.running.Store(want.ID, running{workers, space.Size(), space.Exact()})
 		r.progress.ready(workers, ev)
 	}
 	o.Listen = func(e evotune.Event) {
@@ -667,23 +711,43 @@ func (q *scheduler) tune(ctx context.Context, j *job, r *run, drain <-chan struc
 		q.s.streams.wake(want.ID)
 		switch {
 		case e.Started != nil:
-			q.enter(j, r, api.Searching)
+			q.enter(want.ID, r, api.Searching)
 		case e.Budget != nil:
 			q.took(r, *e.Budget)
 		case e.Searched != nil:
-			q.enter(j, r, api.Finals)
+			q.enter(want.ID, r, api.Finals)
 		}
 	}
 	return t.Run(evaluator.WithPreparation(ctx, &r.progress.preparation), q.s.store, o)
 }
 
+// resolve is what a job has to do on a machine. Where nothing is left to do, t is nil and done says so.
+func (q *scheduler) resolve(j job, m *evotune.Machine) (t *evotune.Target, done evotune.Finished, err error) {
+	if j.target != nil {
+		return j.target.On(m, j.Job), done, nil
+	}
+	_, err = q.s.store.Campaign(j.Job.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		t, err = m.Target(j.Job)
+	case err == nil && j.Job.Sweep:
+		var whole bool
+		if t, whole, err = m.ContinueSweep(q.s.store, j.Job.ID, j.Job.Budget.Evaluations); whole {
+			return nil, evotune.Finished{Campaign: j.Job.ID, Reason: campaign.Exhausted, Complete: true}, nil
+		}
+	case err == nil:
+		t, err = m.Continue(q.s.store, j.Job.ID, j.Job.Budget)
+	}
+	return t, done, err
+}
+
 // enter notes that a campaign is in another phase.
-func (q *scheduler) enter(j *job, r *run, phase api.State) {
+func (q *scheduler) enter(id string, r *run, phase api.State) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if r.phase != phase {
 		r.phase = phase
-		q.changed(j)
+		q.s.streams.state(id)
 	}
 }
 
@@ -694,21 +758,12 @@ func (q *scheduler) took(r *run, b evotune.Budget) {
 	r.budget = b
 }
 
-// settle notes what becomes of a job, durably. The caller holds the lock.
-func (q *scheduler) settle(j *job, state api.State, reason string) {
-	j.State, j.Reason, j.Began = state, reason, nil
-	if err := q.keep(j); err != nil {
-		q.s.log.Error("the service's state was not written", "campaign", j.Job.ID, "error", err)
-	}
-	q.changed(j)
-}
-
-// keep makes a job durable. The caller holds the lock.
-func (q *scheduler) keep(j *job) error {
-	j.Version++
-	err := q.write(j)
+// keep makes what a job is to be durable. The caller holds changing, and says so then.
+func (q *scheduler) keep(next *job) error {
+	next.Version++
+	err := q.write(next)
 	if err == nil {
-		q.s.fleet.ended(j.Job.ID, j.State.Ended())
+		q.s.fleet.ended(next.Job.ID, next.State.Ended())
 	}
 	return err
 }
@@ -717,11 +772,28 @@ func (q *scheduler) write(j *job) error {
 	return q.s.state.change(func(tx *bbolt.Tx) error { return put(tx, jobsBucket, j.Job.ID, j) })
 }
 
-// changed tells streams that a campaign's state is another. The caller holds the lock.
+// become makes a job what it is to be, once that is durable, and does with its run, if there is one,
+// what follows. The caller holds changing.
+func (q *scheduler) become(j *job, next job, do func(*run)) error {
+	if err := q.keep(&next); err != nil {
+		return failed(err)
+	}
+	q.mu.Lock()
+	*j = next
+	if r := q.runs[j.Job.ID]; r != nil {
+		do(r)
+	}
+	q.mu.Unlock()
+	q.changed(j)
+	q.place()
+	return nil
+}
+
+// changed tells streams that a campaign's state is another. The caller holds a lock.
 func (q *scheduler) changed(j *job) { q.s.streams.state(j.Job.ID) }
 
 // find is the job of a campaign, by its ID. A campaign that the store has from before gets
-// a job as soon as something is wanted of it. The caller holds the lock.
+// a job as soon as something is wanted of it. The caller holds changing.
 func (q *scheduler) find(id string) (*job, error) {
 	if j := q.jobs[id]; j != nil {
 		return j, nil
@@ -739,7 +811,9 @@ func (q *scheduler) find(id string) (*job, error) {
 	}
 	recorded.Budget = evotune.Budget{} // the newest, which the log has
 	j := &job{Job: recorded, State: stateOf(c), Reason: c.Reason}
+	q.mu.Lock()
 	q.jobs[c.ID] = j
+	q.mu.Unlock()
 	return j, nil
 }
 
@@ -754,8 +828,8 @@ func stateOf(c store.Campaign) api.State {
 // act does what was asked with a campaign: "pause", "resume" or "cancel". What is so
 // already is no error.
 func (q *scheduler) act(ctx context.Context, id, action, match string) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.changing.Lock()
+	defer q.changing.Unlock()
 	j, err := q.find(id)
 	if err != nil {
 		return err
@@ -764,10 +838,12 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 		return err
 	}
 	no := func() error {
+		q.mu.Lock()
+		defer q.mu.Unlock()
 		return fail(http.StatusConflict, api.Conflict, fmt.Sprintf("campaign %s is %s: it cannot be asked to %s", j.Job.ID, q.stateOf(j), action))
 	}
 	by := func(what string) string { return what + " by " + callerOf(ctx).name }
-	old, do := *j, func(*run) {} // what it does to a run, once it is durable
+	next, do := *j, func(*run) {}
 	switch action {
 	case "pause":
 		switch {
@@ -776,7 +852,7 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 		case j.State.Ended():
 			return no()
 		}
-		j.State, j.Reason = api.Paused, by("paused")
+		next.State, next.Reason = api.Paused, by("paused")
 		do = func(r *run) {
 			r.then = api.Paused
 			r.end()
@@ -790,7 +866,7 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 		case api.Cancelled:
 			return no()
 		}
-		j.State, j.Reason, j.Deaths = api.Queued, "", 0
+		next.State, next.Reason, next.Deaths = api.Queued, "", 0
 		do = func(r *run) { r.then = api.Queued } // it still ends what is in flight
 	case "cancel":
 		switch {
@@ -799,28 +875,19 @@ func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 		case j.State.Ended():
 			return no()
 		}
-		j.State, j.Reason = api.Cancelled, by("cancelled")
+		next.State, next.Reason = api.Cancelled, by("cancelled")
 		do = func(r *run) {
 			r.then = api.Cancelled
 			r.cancel()
 		}
 	}
-	if err := q.keep(j); err != nil {
-		*j = old
-		return failed(err)
-	}
-	if r := q.runs[j.Job.ID]; r != nil {
-		do(r)
-	}
-	q.changed(j)
-	q.place()
-	return nil
+	return q.become(j, next, do)
 }
 
 // change changes budget and priority.
 func (q *scheduler) change(id string, c api.Change, match string) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.changing.Lock()
+	defer q.changing.Unlock()
 	j, err := q.find(id)
 	if err != nil {
 		return err
@@ -839,33 +906,29 @@ func (q *scheduler) change(id string, c api.Change, match string) error {
 			return err
 		}
 	}
-	old, r := *j, q.runs[j.Job.ID]
+	next := *j
 	if c.Priority != nil {
-		j.Priority = *c.Priority
+		next.Priority = *c.Priority
 	}
 	if c.Budget != nil {
-		j.Job.Budget = *c.Budget
-		if r == nil && j.State == api.Finished {
-			j.State, j.Reason = api.Queued, ""
+		next.Job.Budget = *c.Budget
+		if q.runs[j.Job.ID] == nil && j.State == api.Finished {
+			next.State, next.Reason = api.Queued, ""
 		}
 	}
-	if err := q.keep(j); err != nil {
-		*j = old
-		return failed(err)
-	}
-	if r != nil && j.Elsewhere != nil {
-		q.s.fleet.hub.SetPriority(j.Job.ID, j.Priority)
-	}
-	if c.Budget != nil && r != nil {
+	return q.become(j, next, func(r *run) {
+		if next.Elsewhere != nil {
+			q.s.fleet.hub.SetPriority(next.Job.ID, next.Priority)
+		}
+		if c.Budget == nil {
+			return
+		}
 		select {
 		case <-r.budgets: // an older one that was not seen yet
 		default:
 		}
-		r.budgets <- j.Job.Budget
-	}
-	q.changed(j)
-	q.place()
-	return nil
+		r.budgets <- next.Job.Budget
+	})
 }
 
 // goesOn says why a finished campaign cannot go on with a budget; nil when it can.
@@ -897,7 +960,7 @@ func (j *job) match(match string) error {
 	return nil
 }
 
-// stateOf is the state of a job as it is now. The caller holds the lock.
+// stateOf is the state of a job as it is now. The caller holds mu.
 func (q *scheduler) stateOf(j *job) api.State {
 	if r := q.runs[j.Job.ID]; r != nil && j.State == api.Queued {
 		return r.phase
@@ -929,7 +992,7 @@ func (q *scheduler) viewAll(list []api.Campaign) {
 	}
 }
 
-// positions are those of the jobs in the queue, from 1. The caller holds the lock.
+// positions are those of the jobs in the queue, from 1. The caller holds a lock.
 func (q *scheduler) positions() map[*job]int {
 	at := map[*job]int{}
 	for i, j := range q.queue() {
@@ -958,7 +1021,7 @@ func (q *scheduler) views() []jobView {
 	return list
 }
 
-// fill fills in what is known of a job. The caller holds the lock.
+// fill fills in what is known of a job. The caller holds mu.
 func (q *scheduler) fill(c *api.Campaign, j *job, at map[*job]int) {
 	c.State, c.Reason, c.Priority, c.Submitted, c.By = q.stateOf(j), j.Reason, j.Priority, j.Submitted, j.By
 	c.Kernel, c.Backend, c.Shapes = j.Job.Kernel, j.Job.Backend, j.Job.Shapes
@@ -1007,12 +1070,14 @@ func (q *scheduler) inUse() (list []deviceUse) {
 // close ends every campaign after the candidates in flight, and at once when ctx ends: these
 // candidates, and finals, begin anew with the next service.
 func (q *scheduler) close(ctx context.Context) {
+	q.changing.Lock()
 	q.mu.Lock()
 	q.closed = true
 	for _, r := range q.runs {
 		r.end()
 	}
 	q.mu.Unlock()
+	q.changing.Unlock()
 	stop := context.AfterFunc(ctx, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()

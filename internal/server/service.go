@@ -49,6 +49,7 @@ type Options struct {
 
 	probePace time.Duration // zero means the constant
 	lease     time.Duration // of workers; zero means the fleet's
+	touched   func()        // as in state; nil but in tests
 }
 
 // A Service serves a store: its handlers, its campaigns, and who may do what.
@@ -107,6 +108,7 @@ func New(o Options) (*Service, error) {
 		if s.state, err = openState(o.Store.Path() + ".service"); err != nil {
 			return nil, err
 		}
+		s.state.touched = o.touched
 		if s.tokens, err = openTokens(s.state); err == nil && o.TokenFile != "" {
 			err = s.tokens.file(o.TokenFile)
 		}

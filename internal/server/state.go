@@ -19,7 +19,10 @@ import (
 // the audit log. It is
 // a file of its own, with mode 0600: a store may be copied, merged and given away, and
 // must hold nobody's credentials; and a store is only ever appended to.
-type state struct{ db *bbolt.DB }
+type state struct {
+	db      *bbolt.DB
+	touched func() // called before each change; nil but in tests
+}
 
 // The buckets of a state.
 const (
@@ -43,7 +46,7 @@ func openState(path string) (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the service's state: %w", err)
 	}
-	s := &state{db}
+	s := &state{db: db}
 	err = errors.Join(os.Chmod(path, 0o600), db.Update(func(tx *bbolt.Tx) error {
 		for _, name := range []string{jobsBucket, tokensBucket, keysBucket, opsBucket, auditBucket, probeBucket, kernelsBucket, workersBucket, drainedBucket, knownBucket} {
 			if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
@@ -63,6 +66,9 @@ func (s *state) Close() error { return s.db.Close() }
 // change does several things in one transaction, which is durable when it returns nil.
 // Where there is no room for it, the error is a store.ErrFull.
 func (s *state) change(f func(tx *bbolt.Tx) error) error {
+	if s.touched != nil {
+		s.touched()
+	}
 	err := s.db.Update(f)
 	return cmp.Or(store.Full(err), err)
 }

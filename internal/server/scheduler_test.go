@@ -1,0 +1,59 @@
+package server
+
+import (
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/evotune/evotune"
+	"github.com/evotune/evotune/api"
+	"github.com/evotune/evotune/store"
+)
+
+// TestDiskHoldsNobody: whoever asks what the scheduler knows does not wait for a disk that something
+// else writes to.
+func TestDiskHoldsNobody(t *testing.T) {
+	s, err := store.Open(filepath.Join(t.TempDir(), "s.db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var jobs atomic.Pointer[scheduler]
+	var writes, held atomic.Int64
+	f := serveWith(t, Options{Store: s, Machine: &evotune.Machine{ReplayLatency: time.Millisecond}, touched: func() {
+		q := jobs.Load()
+		if q == nil || held.Load() > 0 {
+			return
+		}
+		asked := make(chan bool)
+		go func() {
+			q.mu.Lock()
+			q.mu.Unlock() //nolint:staticcheck // it is asked whether it can be had
+			close(asked)
+		}()
+		select {
+		case <-asked:
+			writes.Add(1)
+		case <-time.After(2 * time.Second):
+			held.Add(1)
+		}
+	}})
+	defer f.stop()
+	jobs.Store(f.service.jobs)
+	one, two := f.submit(1, 1000), f.submit(2, 20)
+	urgent := 5
+	f.do("PATCH", "/v1/campaigns/"+one.ID, api.Change{Priority: &urgent, Budget: &api.Budget{Evaluations: 500}}, nil, 200)
+	for _, action := range []string{"pause", "resume", "cancel"} {
+		f.do("POST", "/v1/campaigns/"+one.ID+"/"+action, nil, nil, 200)
+	}
+	f.until(two.ID, api.Finished)
+	d, err := f.service.jobs.claim(t.Context(), "op-1", evotune.CPU)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.service.jobs.release(d, "op-1")
+	if held.Load() > 0 || writes.Load() < 9 {
+		t.Errorf("the scheduler was locked during %d writes, and free during %d", held.Load(), writes.Load())
+	}
+}
