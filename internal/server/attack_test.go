@@ -102,16 +102,14 @@ func TestLateBudget(t *testing.T) {
 		f.until(c.ID, api.Searching)
 		// As change and act do it, but for what would end the search.
 		q, want := f.service.jobs, then
-		q.changing.Lock()
-		q.mu.Lock()
+		release := q.both()
 		q.jobs[c.ID].Job.Budget.Evaluations = 150
 		if then == "" {
 			want = api.Finished
 		} else {
 			q.jobs[c.ID].State, q.runs[c.ID].then = then, then
 		}
-		q.mu.Unlock()
-		q.changing.Unlock()
+		release()
 		f.rest(c.ID, want)
 		got, evaluated := fetch[api.Campaign](f, "/v1/campaigns/"+c.ID), 100
 		if then == "" {
@@ -129,12 +127,12 @@ func TestManyCampaigns(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	const n = 10_000
 	q := f.service.jobs
-	q.mu.Lock()
+	release := q.both()
 	for i := range n {
 		id := fmt.Sprintf("k-%08x", i)
 		q.jobs[id] = &job{Job: evotune.Job{ID: id, Kernel: "k", Backend: evotune.CUDA}, State: api.Queued, Turn: uint64(i)}
 	}
-	q.mu.Unlock()
+	release()
 	began := time.Now()
 	page := fetch[api.Page[api.Campaign]](f, "/v1/campaigns")
 	if took := time.Since(began); took > 15*time.Second { // which is a hundred times what it takes
@@ -310,8 +308,7 @@ func TestAmbiguousBeginning(t *testing.T) {
 	f, c := finished(t, 4)
 	first := c.ID[:len(c.ID)-1]
 	add := func(id string) {
-		f.service.jobs.mu.Lock()
-		defer f.service.jobs.mu.Unlock()
+		defer f.service.jobs.both()()
 		f.service.jobs.jobs[id] = &job{Job: evotune.Job{ID: id, Backend: evotune.CUDA}, State: api.Queued}
 	}
 	if got := fetch[api.Campaign](f, "/v1/campaigns/"+first); got.ID != c.ID {

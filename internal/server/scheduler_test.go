@@ -57,3 +57,13 @@ func TestDiskHoldsNobody(t *testing.T) {
 		t.Errorf("the scheduler was locked during %d writes, and free during %d", held.Load(), writes.Load())
 	}
 }
+
+// both takes the two locks, as whoever changes something has them in the end.
+func (q *scheduler) both() (release func()) {
+	q.changing.Lock()
+	q.mu.Lock()
+	return func() {
+		q.mu.Unlock()
+		q.changing.Unlock()
+	}
+}
