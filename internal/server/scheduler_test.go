@@ -43,7 +43,7 @@ func TestDiskHoldsNobody(t *testing.T) {
 	jobs.Store(f.service.jobs)
 	one, two := f.submit(1, 1000), f.submit(2, 20)
 	urgent := 5
-	f.do("PATCH", "/v1/campaigns/"+one.ID, api.Change{Priority: &urgent, Budget: &api.Budget{Evaluations: 500}}, nil, 200)
+	f.do("PATCH", "/v1/campaigns/"+one.ID, api.Change{Priority: &urgent, Budget: &evotune.Budget{Evaluations: 500}}, nil, 200)
 	for _, action := range []string{"pause", "resume", "cancel"} {
 		f.do("POST", "/v1/campaigns/"+one.ID+"/"+action, nil, nil, 200)
 	}
