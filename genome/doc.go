@@ -18,7 +18,7 @@
 // constraint applies where every gene that it names exists. An expression that
 // fails (a remainder by zero, a type error that only shows at run time) makes the
 // genome invalid, in a constraint and in a condition. "and" and "or" evaluate their
-// right side only if needed, so "B != 0 and A % B == 0" never fails. docs/spaces.md describes the
+// right side only if needed, so "B != 0 and A % B == 0" never fails. docs/kernels.md describes the
 // language.
 //
 // # Caveats

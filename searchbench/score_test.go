@@ -148,7 +148,7 @@ const small = `{"name": "small", "device": "none", "params": [["x", [1, 2, 4, 8]
 [[3,0,0], 7.0, 0.5], [[3,0,1], 4.75, 0.75], [[3,1,0], 9, 0.125], [[3,1,1], 1.55, 1], [[3,2,0], 5.5, 1], [[3,2,1], 6.25, 1.5]]}`
 
 // TestScores holds the scores to constants that were obtained from the
-// reference implementation of docs/searchbench.md's formulas, with numpy 1.24
+// reference implementation of the package comment's formulas, with numpy 1.24
 // and scipy 1.10, from the runs that
 //
 //	go test ./searchbench -run TestScores -trace FILE
