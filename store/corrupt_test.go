@@ -2,12 +2,14 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
 	"math/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -18,6 +20,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/evotune/evotune/internal/longtest"
 )
 
 var (
@@ -777,6 +781,123 @@ func TestRepairOfSoundStore(t *testing.T) {
 	}
 	if left, err := filepath.Glob(path + ".*"); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Damage that bbolt itself would find is found and repaired, and damage that it dies of is found.
+func TestPageDamage(t *testing.T) {
+	whole := treeStore(t)
+	p, err := openPager(bytes.NewReader(whole), int64(len(whole)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, leaf := somePages(t, p)
+	free := native.Uint16(whole[p.meta.freelist*4096+10:])
+	for _, c := range []struct {
+		name, says string
+		id         uint64
+		at         int
+		value      []byte
+	}{
+		{"a page neither used nor free", "unreachable unfreed", p.meta.freelist, 10, native.AppendUint16(nil, free-1)},
+		{"an entry that says it is a bucket", "says that it is a bucket", leaf, pageHeader, native.AppendUint32(nil, leafIsBucket)},
+	} {
+		b := bytes.Clone(whole)
+		copy(b[c.id*4096+uint64(c.at):], c.value)
+		path := filepath.Join(t.TempDir(), "evotune.db")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if rep, err := Check(path, Options{}); err != nil || rep.Wrong == 0 || rep.Lost != 0 || !strings.Contains(rep.Findings[0].What, c.says) {
+			t.Errorf("%s: %+v, %v", c.name, rep, err)
+		}
+		if rep, err := Repair(path, Options{}); err != nil || !rep.OK() {
+			t.Errorf("%s: repair: %+v, %v", c.name, rep, err)
+		}
+	}
+}
+
+// somePages are a branch page of some index, and the first leaf below it.
+func somePages(t *testing.T, p *pager) (branch, leaf uint64) {
+	trees, err := p.trees()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range trees {
+		if g, _, err := p.read(max(in.root, 2), nil); in.root != 0 && err == nil && g.flags == flagBranch && in.name == string(bucketCandidates) {
+			_, leaf, _ = g.branch(0)
+			return in.root, leaf
+		}
+	}
+	t.Fatal("no index has a branch page")
+	return 0, 0
+}
+
+// boltEnv names the file of such a child.
+const boltEnv = "EVOTUNE_STORE_BOLT"
+
+// boltAlone is what a child does: it opens and checks a file without this package.
+func boltAlone(path string) {
+	panicked, err := guard(func() error {
+		db, err := bolt.Open(path, 0o600, nil)
+		if err != nil {
+			return err
+		}
+		return db.View(func(tx *bolt.Tx) error {
+			for err := range tx.Check() {
+				if strings.Contains(err.Error(), "reachable freed") {
+					return errors.New("it finds a page in use only when it checks")
+				}
+			}
+			return nil
+		})
+	})
+	fmt.Println("says", panicked, err)
+	os.Exit(0)
+}
+
+// What bbolt alone makes of damage: where it dies of it, goes on for ever or says nothing, this
+// package reads pages by itself. If this test fails because bbolt copes, that part of pages.go can go.
+func TestBoltAloneLong(t *testing.T) {
+	longtest.Long(t, "it waits for what never ends")
+	whole := treeStore(t)
+	p, err := openPager(bytes.NewReader(whole), int64(len(whole)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	branch, leaf := somePages(t, p)
+	for _, c := range []struct {
+		name, says string
+		id         uint64
+		at         int
+		value      []byte
+	}{
+		{"a branch that leads to itself", "killed", branch, pageHeader + 8, native.AppendUint64(nil, branch)},
+		{"an overflow of too many pages", "killed", leaf, 12, native.AppendUint32(nil, 1<<30)},
+		{"a leaf that is a branch", "fault", leaf, 8, native.AppendUint16(nil, flagBranch)},
+		{"an entry that is a bucket", "fault", leaf, pageHeader, native.AppendUint32(nil, leafIsBucket)},
+		{"a value beyond its page", "says false <nil>", leaf, pageHeader + 12, native.AppendUint32(nil, 1<<20)},
+		{"a page in use among the free", "only when it checks", p.meta.freelist, pageHeader, native.AppendUint64(nil, leaf)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := bytes.Clone(whole)
+			copy(b[c.id*4096+uint64(c.at):], c.value)
+			path := filepath.Join(t.TempDir(), "evotune.db")
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			alone := exec.CommandContext(ctx, os.Args[0])
+			alone.Env = append(os.Environ(), boltEnv+"="+path)
+			out, err := alone.CombinedOutput()
+			if got := fmt.Sprint(err, " ", string(out)); !strings.Contains(got, c.says) {
+				t.Errorf("bbolt: %.300s, want %q", got, c.says)
+			}
+			if rep, err := Check(path, Options{}); err != nil || rep.OK() {
+				t.Errorf("Check: %+v, %v", rep, err)
+			}
+		})
 	}
 }
 

@@ -19,6 +19,9 @@ const childEnv = "EVOTUNE_STORE_CHILD"
 var child = func(string) int { return 2 }
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(boltEnv); path != "" {
+		boltAlone(path)
+	}
 	if role := os.Getenv(childEnv); role != "" {
 		os.Exit(child(role))
 	}
