@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand"
 	"os"
-	"path"
 	"path/filepath"
 	"reflect"
 	"runtime"
@@ -30,12 +29,12 @@ func writtenFiles(t *testing.T, seed int64, genomes int) {
 	t.Helper()
 	zoos := os.DirFS("../evaluator/testdata")
 	var all []*Definition
-	builtin, err := fs.Glob(Builtin(), "*/kernel.toml")
+	builtin, err := Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range builtin {
-		d, err := Load(Builtin(), path.Dir(name))
+	for _, name := range builtin.Names() {
+		d, err := builtin.Get(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"math/rand"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -195,12 +193,12 @@ func TestJudgeRenderedNightly(t *testing.T) {
 const oneKernel = "rmsnorm"
 
 func judgeAllRendered(t *testing.T, backend string, wanted func(kernel string) bool) {
-	builtin, err := fs.Glob(kernels.Builtin(), "*/kernel.toml")
+	builtin, err := kernels.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range builtin {
-		d, err := kernels.Load(kernels.Builtin(), path.Dir(name))
+	for _, name := range builtin.Names() {
+		d, err := builtin.Get(name)
 		if err != nil {
 			t.Fatal(err)
 		}
