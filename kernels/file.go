@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,12 +13,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/expr"
 	"github.com/evotune/evotune/internal/sources"
+	"github.com/evotune/evotune/internal/tomltext"
 )
 
 // FileGene is the only parameter of an implementation that is one file: its name.
@@ -369,22 +368,22 @@ func (r Rendered) Directives(entry string) string {
 	}
 	var b strings.Builder
 	say := func(key string, value string) { fmt.Fprintf(&b, "// evotune: %s = %s\n", key, value) }
-	list := func(key string, texts []string) { say(key, listTOML(texts)) }
-	say("entry", quoteTOML(entry))
+	list := func(key string, texts []string) { say(key, tomltext.List(texts)) }
+	say("entry", tomltext.Quote(entry))
 	list("flags", r.Flags)
 	if r.Threads > 1 {
 		say("threads", strconv.Itoa(r.Threads))
 	}
 	if l := im.Launch; l != nil {
-		say("target", quoteTOML(im.Target))
+		say("target", tomltext.Quote(im.Target))
 		var kernels []string
 		for i, k := range append([]*Launch{l}, l.Then...) {
 			keys := im.launchKeys(k, r.Genome)
 			if i > 0 {
-				keys = append([][2]string{{"entry", quoteTOML(k.Entry)}}, keys...)
+				keys = append([][2]string{{"entry", tomltext.Quote(k.Entry)}}, keys...)
 			}
 			if len(l.Then) > 0 {
-				kernels = append(kernels, tableTOML(keys))
+				kernels = append(kernels, tomltext.Table(keys))
 				continue
 			}
 			for _, key := range keys {
@@ -396,7 +395,7 @@ func (r Rendered) Directives(entry string) string {
 		}
 		var maps []string
 		for i := range im.TensorMaps {
-			maps = append(maps, tableTOML(im.mapKeys(&im.TensorMaps[i], r.Genome)))
+			maps = append(maps, tomltext.Table(im.mapKeys(&im.TensorMaps[i], r.Genome)))
 		}
 		if maps != nil {
 			say("tensor_map", "["+strings.Join(maps, ", ")+"]")
@@ -432,12 +431,12 @@ func (r Rendered) Directives(entry string) string {
 func (im *Implementation) launchKeys(l *Launch, g genome.Genome) (keys [][2]string) {
 	list := func(key string, src []string) {
 		if src != nil {
-			keys = append(keys, [2]string{key, listTOML(im.overAll(src, g))})
+			keys = append(keys, [2]string{key, tomltext.List(im.overAll(src, g))})
 		}
 	}
 	one := func(key, src string) {
 		if src != "" {
-			keys = append(keys, [2]string{key, quoteTOML(im.over(src, g))})
+			keys = append(keys, [2]string{key, tomltext.Quote(im.over(src, g))})
 		}
 	}
 	genes := g.Map()
@@ -507,39 +506,4 @@ func (im *Implementation) over(src string, g genome.Genome) string {
 		}
 	}
 	return src
-}
-
-// listTOML writes texts as an array of strings of TOML.
-func listTOML(texts []string) string {
-	quoted := make([]string, len(texts))
-	for i, t := range texts {
-		quoted[i] = quoteTOML(t)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
-}
-
-// tableTOML writes keys with values in TOML as an inline table.
-func tableTOML(keys [][2]string) string {
-	all := make([]string, len(keys))
-	for i, k := range keys {
-		all[i] = k[0] + " = " + k[1]
-	}
-	return "{ " + strings.Join(all, ", ") + " }"
-}
-
-// quoteTOML writes a text as a string of TOML, on one line.
-func quoteTOML(s string) string {
-	switch printable := !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); {
-	case printable && !strings.ContainsAny(s, `"\`):
-		return `"` + s + `"`
-	case printable && !strings.Contains(s, "'"):
-		return "'" + s + "'"
-	}
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		panic(err) // a string always encodes
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }

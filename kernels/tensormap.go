@@ -10,6 +10,7 @@ import (
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/naming"
+	"github.com/evotune/evotune/internal/tomltext"
 )
 
 // What cuTensorMapEncodeTiled requires of a tensor map (cuda.h of CUDA 12.4).
@@ -227,10 +228,10 @@ func (m *TensorMap) at(p *Problem, env map[string]any, s Shape) (geo MapGeometry
 
 // mapKeys are the keys of a tensor map with a genome's values, and the values in TOML.
 func (im *Implementation) mapKeys(m *TensorMap, g genome.Genome) [][2]string {
-	all := func(src []string) string { return listTOML(im.overAll(src, g)) }
-	keys := [][2]string{{"name", quoteTOML(m.Name)}, {"buffer", quoteTOML(m.Buffer)}}
+	all := func(src []string) string { return tomltext.List(im.overAll(src, g)) }
+	keys := [][2]string{{"name", tomltext.Quote(m.Name)}, {"buffer", tomltext.Quote(m.Buffer)}}
 	if m.DType != "" {
-		keys = append(keys, [2]string{"dtype", quoteTOML(string(m.DType))})
+		keys = append(keys, [2]string{"dtype", tomltext.Quote(string(m.DType))})
 	}
 	keys = append(keys, [2]string{"dims", all(m.Dims)})
 	if m.Strides != nil {
@@ -239,11 +240,11 @@ func (im *Implementation) mapKeys(m *TensorMap, g genome.Genome) [][2]string {
 	keys = append(keys, [2]string{"box", all(m.Box)})
 	for _, one := range [][2]string{{"swizzle", m.Swizzle}, {"promotion", m.Promotion}} {
 		if one[1] != "" {
-			keys = append(keys, [2]string{one[0], quoteTOML(im.over(one[1], g))})
+			keys = append(keys, [2]string{one[0], tomltext.Quote(im.over(one[1], g))})
 		}
 	}
 	if m.Fill != "" {
-		keys = append(keys, [2]string{"fill", quoteTOML(m.Fill)})
+		keys = append(keys, [2]string{"fill", tomltext.Quote(m.Fill)})
 	}
 	return keys
 }

@@ -15,9 +15,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/evotune/evotune/internal/sources"
+	"github.com/evotune/evotune/internal/tomltext"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -81,7 +81,7 @@ func From(dir, name, file, entry string, g *Given) (*Draft, error) {
 		return s.scaffoldGiven(dir, name, included)
 	}
 	// Load it as if it were filled in, to find other errors.
-	trial := s.folder(name, included, true)
+	trial := s.folder(s.guess(true), name, included, s.bases(), nil)
 	err = newFolder(dir, name, trial.files(), func(temp string) error {
 		_, err := kernels.LoadDir(temp)
 		var e *kernels.Error
@@ -93,7 +93,7 @@ func From(dir, name, file, entry string, g *Given) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := s.folder(name, included, false)
+	d := s.folder(s.guess(false), name, included, s.bases(), nil)
 	draft := &Draft{Entry: s.at(s.entry.name, "%s", s.entry.id), Taken: s.taken}
 	for _, f := range d.assumed {
 		f.File = filepath.Join(dir, f.File)
@@ -131,7 +131,6 @@ type drafted struct {
 	lines   []string
 	others  map[string]string
 	assumed []kernels.Finding
-	trial   bool // what is to be filled in has dummy values
 }
 
 func (d *drafted) files() map[string]string {
@@ -160,18 +159,9 @@ func (d *drafted) parameters(list []tuned) {
 		}
 		d.add("")
 		d.add("[[implementation.parameter]]")
-		d.add("name = %s", quoteTOML(p.name))
+		d.add("name = %s", tomltext.Quote(p.name))
 		d.add("values = [%s]", strings.Join(values, ", "))
 	}
-}
-
-// ask adds a line to fill in.
-func (d *drafted) ask(key, what, dummy string) {
-	if d.trial {
-		d.add("%s = %s", key, dummy)
-		return
-	}
-	d.add("%s = %s", key, quoteTOML(kernels.FillIn+what))
 }
 
 // usualTolerance is the assumed tolerance of outputs. For the 16-bit types it is half a unit in the
@@ -185,19 +175,28 @@ var tensorCores = regexp.MustCompile(`wmma|wgmma|mma\.sync|mma::`)
 func tomlValue(v any) string {
 	switch v := v.(type) {
 	case string:
-		return quoteTOML(v)
+		return tomltext.Quote(v)
 	case float64:
 		return tomlNumber(v)
 	}
 	return fmt.Sprint(v)
 }
 
-// folder makes the folder's files.
-func (s *source) folder(name string, included map[string]string, trial bool) *drafted {
-	d := &drafted{others: map[string]string{}, trial: trial}
-	maps.Copy(d.others, included)
-	maps.DeleteFunc(d.others, func(file, _ string) bool { return s.lent[file] })
-	var dims, outs []string
+// guess is what is given of a source of which nothing is: what the source says, what is assumed, and what is left to fill in. For a
+// trial, that has values with which the folder loads.
+func (s *source) guess(trial bool) *Given {
+	base := filepath.Base(s.file)
+	g := &Given{
+		Description: s.entry.id + " of " + base, Reference: GivenReference{Source: "reference.c", Entry: "reference"},
+		open: true, why: map[string]string{}, sizes: map[string]string{}, Baseline: map[string]json.RawMessage{},
+	}
+	ask := func(what, dummy string) string {
+		if trial {
+			return dummy
+		}
+		return kernels.FillIn + what
+	}
+	var outs []string
 	flags := map[string]bool{}
 	bySize := map[int64][]string{}
 	kinds := map[kernels.DType]bool{}
@@ -205,7 +204,7 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 	for _, a := range args {
 		switch {
 		case !a.pointer && a.dtype == kernels.I64:
-			dims = append(dims, a.name)
+			g.Dims = append(g.Dims, a.name)
 			flags[a.name] = a.flag
 		case a.pointer:
 			kinds[a.dtype] = true
@@ -215,188 +214,111 @@ func (s *source) folder(name string, included map[string]string, trial bool) *dr
 			bySize[a.dtype.Size()] = append(bySize[a.dtype.Size()], a.name)
 		}
 	}
-	over := "over " + strings.Join(dims, ", ")
-	sizesLike := func(list []int) string {
-		var parts []string
-		for i, dim := range dims {
-			n := list[i%len(list)]
-			if flags[dim] {
-				n = 1
-			}
-			parts = append(parts, fmt.Sprintf("%s = %d", dim, n))
-		}
-		return "{ " + strings.Join(parts, ", ") + " }"
-	}
-	base := filepath.Base(s.file)
-	entry := s.wrapper(name)
-
-	d.add("# Made from %s. What begins with %q is left to fill in; docs/kernels.md", base, strings.TrimSpace(kernels.FillIn))
-	d.add("# of evotune explains every key.")
-	d.add("format = 1")
-	d.add("name = %s", quoteTOML(name))
-	d.add("description = %s", quoteTOML(s.entry.id+" of "+base))
-	d.add("")
-	d.add("[problem]")
-	quoted := make([]string, len(dims))
-	for i, dim := range dims {
-		quoted[i] = quoteTOML(dim)
-	}
-	d.add("dims = [%s]", strings.Join(quoted, ", "))
+	over := "over " + strings.Join(g.Dims, ", ")
 	counts := !slices.ContainsFunc(args, func(a argument) bool { return a.dtype.Float() }) // as a histogram does
 	if counts {
-		d.assumed = append(d.assumed, kernels.Finding{File: kernels.DefinitionFile, Line: len(d.lines), Msg: "assumed: no operations, since no number is a floating-point one: the floor that they set for the time is not run"})
+		g.why["operations"] = ", since no number is a floating-point one"
 	} else {
-		d.ask("operations", `the floating-point operations of one launch, an expression `+over+`, such as "2*`+strings.Join(dims, "*")+`"`, `"1"`)
+		g.Operations = ask(`the floating-point operations of one launch, an expression `+over+`, such as "2*`+strings.Join(g.Dims, "*")+`"`, "1")
 	}
 	var moved []string
 	for _, n := range slices.Sorted(maps.Keys(bySize)) {
 		moved = append(moved, fmt.Sprintf("%d*(%s)", n, strings.Join(bySize[n], " + ")))
 	}
-	d.ask("bytes", "what one launch has to move, an expression "+over+": "+strings.Join(moved, " + ")+", with the number of elements for each name", `"1"`)
-	pipe := ""
-	if len(kinds) == 1 && !tensorCores.MatchString(s.text+strings.Join(slices.Collect(maps.Values(included)), "\n")) {
+	g.Bytes = ask("what one launch has to move, an expression "+over+": "+strings.Join(moved, " + ")+", with the number of elements for each name", "1")
+	if len(kinds) == 1 && !tensorCores.MatchString(s.text+strings.Join(slices.Collect(maps.Values(s.included)), "\n")) {
 		for kind := range kinds {
-			pipe = map[kernels.DType]string{kernels.F32: "f32", kernels.F64: "f64"}[kind]
+			g.Pipe = map[kernels.DType]string{kernels.F32: "f32", kernels.F64: "f64"}[kind]
 		}
 	}
 	switch {
 	case counts:
-	case pipe != "":
-		d.assume("the peak that bounds the operations, if they have the type of the buffers", "pipe = %q", pipe)
+		g.Pipe = ""
+	case g.Pipe != "":
+		g.why["pipe"] = "the peak that bounds the operations, if they have the type of the buffers"
 	default:
-		d.ask("pipe", `the peak that bounds the operations, such as "f32", or "tensor-f16" for tensor cores`, `"f32"`)
+		g.Pipe = ask(`the peak that bounds the operations, such as "f32", or "tensor-f16" for tensor cores`, "f32")
 	}
-	d.add("")
-	d.add("[problem.reference]")
-	d.add(`source = "reference.c"`)
-	d.add(`entry = "reference"`)
 	for _, shape := range []struct {
-		name, use, what string
-		like            []int
+		name string
+		use  kernels.Use
+		what string
+		like []int64
 	}{
-		{"main", "tune", "the sizes to tune for", []int{1024}},
-		{"odd", "verify", "other sizes that must be right: odd ones, no multiples of a tile", []int{131, 203, 77}},
-		{"small", "sanitize", "sizes small enough for the sanitizers, with a part of a tile at the end", []int{33, 47, 21}},
+		{"main", kernels.Tune, "the sizes to tune for", []int64{1024}},
+		{"odd", kernels.Verify, "other sizes that must be right: odd ones, no multiples of a tile", []int64{131, 203, 77}},
+		{"small", kernels.Sanitize, "sizes small enough for the sanitizers, with a part of a tile at the end", []int64{33, 47, 21}},
 	} {
-		d.add("")
-		d.add("[[problem.shape]]")
-		d.add("name = %q", shape.name)
-		d.ask("dims", shape.what+", such as "+sizesLike(shape.like), sizesLike([]int{1}))
-		d.add("use = %q", shape.use)
-	}
-	for _, a := range args {
-		if !a.pointer {
-			continue
-		}
-		d.add("")
-		d.add("[[problem.buffer]]")
-		d.add("name = %q", a.name)
-		d.add("dtype = %q", a.dtype)
-		if a.axes != nil {
-			axes := make([]string, len(a.axes))
-			for i, x := range a.axes {
-				axes[i] = quoteTOML(x)
+		x := kernels.Shape{Name: shape.name, Use: shape.use, Dims: map[string]int64{}}
+		var like []string
+		for i, dim := range g.Dims {
+			n := shape.like[i%len(shape.like)]
+			if flags[dim] {
+				n = 1
 			}
-			d.add("shape = [%s]", strings.Join(axes, ", "))
-		} else {
-			d.ask("shape", "the size of each axis of "+a.name+vectors(a)+", expressions "+over+`, such as ["`+strings.Join(dims[:min(2, len(dims))], `", "`)+`"]`, `["1"]`)
+			x.Dims[dim] = 1
+			like = append(like, fmt.Sprintf("%s = %d", dim, n))
+		}
+		if !trial {
+			g.sizes[x.Name] = kernels.FillIn + shape.what + ", such as { " + strings.Join(like, ", ") + " }"
+		}
+		g.Shapes = append(g.Shapes, x)
+	}
+	for _, a := range args {
+		switch {
+		case !a.pointer && a.dtype == kernels.I64:
+			continue
+		case !a.pointer:
+			g.Scalars = append(g.Scalars, GivenScalar{Name: a.name, DType: a.dtype, Value: ask("what "+a.name+" is, a number or an expression "+over+`, such as "1.5"`, "1")})
+			continue
+		}
+		b := GivenBuffer{Name: a.name, DType: a.dtype, Shape: a.axes, Role: kernels.Out}
+		if a.axes == nil {
+			b.Shape = []string{ask("the size of each axis of "+a.name+vectors(a)+", expressions "+over+`, such as ["`+strings.Join(g.Dims[:min(2, len(g.Dims))], `", "`)+`"]`, "1")}
 		}
 		switch {
+		case a.input && a.dtype.Float():
+			b.Role, b.Data = kernels.In, "uniform(-1,1)"
+			g.why["data of "+a.name] = "what " + a.name + " is filled with"
 		case a.input:
-			d.add(`role = "in"`)
+			b.Role, b.Data = kernels.In, ask("the values of "+a.name+`, such as "integers(0,7)": an index must stay within what it indexes`, "constant(0)")
 		case s.result != nil && a.name == s.result.name:
-			d.add(`role = "out"`)
 		case a.changed > 0:
-			d.ask("role", fmt.Sprintf(`"out", or "inout" if %s counts before the launch, with a line data = "%s" below: line %d of %s changes it`, a.name, map[bool]string{true: "uniform(-1,1)", false: "integers(0,7)"}[a.dtype.Float()], a.changed, base), `"out"`)
+			b.Role = kernels.Role(ask(fmt.Sprintf(`"out", or "inout" if %s counts before the launch, with a line data = "%s" below: line %d of %s changes it`, a.name, map[bool]string{true: "uniform(-1,1)", false: "integers(0,7)"}[a.dtype.Float()], a.changed, base), "out"))
 		default:
-			d.assume("inout if the kernel reads it before it writes it", `role = "out"`)
+			g.why["role of "+a.name] = "inout if the kernel reads it before it writes it"
 		}
-		switch {
-		case !a.input:
-		case a.dtype.Float():
-			d.assume("what "+a.name+" is filled with", `data = "uniform(-1,1)"`)
-		default:
-			d.ask("data", "the values of "+a.name+`, such as "integers(0,7)": an index must stay within what it indexes`, `"constant(0)"`)
-		}
-	}
-	for _, a := range args {
-		if a.pointer || a.dtype == kernels.I64 {
-			continue
-		}
-		d.add("")
-		d.add("[[problem.scalar]]")
-		d.add("name = %q", a.name)
-		d.add("dtype = %q", a.dtype)
-		d.ask("value", "what "+a.name+" is, a number or an expression "+over+`, such as "1.5"`, `"1"`)
-	}
-	d.add("")
-	d.add("[problem.tolerance]")
-	done := map[kernels.DType]bool{}
-	for _, a := range args {
-		if !a.pointer || a.input || done[a.dtype] {
-			continue
-		}
-		done[a.dtype] = true
-		if t := usualTolerance[a.dtype]; t != "" {
-			d.assume("the largest error, relative to the output's scale", "%s = %s", a.dtype, t)
-		} else {
-			d.add("%s = 0.0", a.dtype)
-		}
-	}
-	for _, kind := range []string{"zeros", "constant"} {
-		d.add("")
-		d.add("[[problem.control]]")
-		d.add("kind = %q", kind)
-	}
-	d.add("")
-	d.add("[[implementation]]")
-	d.add("name = %q", "main")
-	template := "kernel.c.tmpl"
-	if s.cuda {
-		template = "kernel.cu.tmpl"
-		d.add(`backend = "cuda"`)
-		d.assume("the least architecture", `target = "sm_80"`)
-	} else {
-		d.add(`backend = "cpu"`)
-		d.add(`target = "native"`)
-	}
-	d.add("template = %q", template)
-	d.add("entry = %q", entry)
-	if !s.cuda {
-		d.assume("how it is compiled", `flags = ["-std=gnu11", "-O3", "-march=native"]`)
-	}
-	if len(included) > 0 {
-		d.add("include = %s", tomlList(slices.Sorted(maps.Keys(included))))
-	}
-	var genome []string
-	d.parameters(s.params)
-	for _, p := range s.params {
-		genome = append(genome, p.name+" = "+tomlValue(p.base))
+		g.Buffers = append(g.Buffers, b)
 	}
 	if s.cuda {
 		var names []string
 		for _, p := range s.params {
 			names = append(names, p.name)
 		}
-		hint := "one to three expressions over " + strings.Join(append(names, dims...), ", ")
+		hint := "one to three expressions over " + strings.Join(append(names, g.Dims...), ", ")
 		if s.launch != "" {
 			hint += fmt.Sprintf("; line %d of %s has %s", s.launched, base, s.launch)
 		}
-		d.add("")
-		d.add("[implementation.launch]")
-		d.ask("grid", `how many blocks, `+hint+`, such as ["ceil(`+dims[0]+`/256)"]`, `["1"]`)
-		d.ask("block", `the threads of a block, `+hint+`, such as ["256"]`, `["1"]`)
+		g.Grid = []string{ask(`how many blocks, `+hint+`, such as ["ceil(`+g.Dims[0]+`/256)"]`, "1")}
+		g.Block = []string{ask(`the threads of a block, `+hint+`, such as ["256"]`, "1")}
 		if regexp.MustCompile(`\bextern\s+__shared__\b`).MatchString(s.bare) {
-			d.ask("shared", "the bytes of dynamic shared memory, an expression over "+strings.Join(append(names, dims...), ", "), `"0"`)
+			g.Shared = ask("the bytes of dynamic shared memory, an expression over "+strings.Join(append(names, g.Dims...), ", "), "0")
 		}
 	}
-	d.add("")
-	d.add("[implementation.baseline]")
-	d.add("genome = { %s }", strings.Join(genome, ", "))
+	for _, p := range s.params {
+		g.Baseline[p.name] = nil // their values in the source
+	}
+	g.Files = map[string]string{"reference.c": s.reference(outs, trial)}
+	return g
+}
 
-	d.others[template] = s.template(entry, false)
-	d.others["reference.c"] = s.reference(outs, trial)
-	return d
+// bases are the values of the parameters in the source.
+func (s *source) bases() map[string]any {
+	all := map[string]any{}
+	for _, p := range s.params {
+		all[p.name] = p.base
+	}
+	return all
 }
 
 // vectors says how many numbers an element of the source's has.
@@ -437,21 +359,4 @@ func (s *source) reference(outs []string, trial bool) string {
 	}
 	return "/* What " + s.entry.id + " computes, in double precision. It shares no code with the kernel. */\n#include <math.h>\n#include <stdint.h>\n\n" +
 		"void reference(" + strings.Join(params, ", ") + ")\n{\n" + body + "}\n"
-}
-
-// quoteTOML writes a text as a string of TOML, on one line.
-func quoteTOML(s string) string {
-	switch printable := !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }); {
-	case printable && !strings.ContainsAny(s, `"\`):
-		return `"` + s + `"`
-	case printable && !strings.Contains(s, "'"):
-		return "'" + s + "'"
-	}
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		panic(err) // a string always encodes
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/evotune/evotune/internal/naming"
 	"github.com/evotune/evotune/internal/sources"
 	"github.com/evotune/evotune/internal/strict"
+	"github.com/evotune/evotune/internal/tomltext"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -68,6 +69,10 @@ type Given struct {
 	// Python says that the constraints and the launch are written in Python.
 	Python  bool  `json:"python"`
 	watched int64 // blocks of each axis that a search launches under tools; 0 is all
+	// open says that texts that begin with kernels.FillIn are left to fill in. why says of assumed values, as "data of x", what
+	// they are; sizes has what is to fill in for a shape.
+	open       bool
+	why, sizes map[string]string
 }
 
 // A GivenReference has the keys of [problem.reference].
@@ -431,14 +436,6 @@ func (g *Given) bytesOf() string {
 	return strings.Join(sums, " + ")
 }
 
-func tomlList(list []string) string {
-	quoted := make([]string, len(list))
-	for i, x := range list {
-		quoted[i] = quoteTOML(x)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
-}
-
 // scaffoldGiven writes the folder of a source with everything given.
 func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*Draft, error) {
 	g := s.given
@@ -488,7 +485,7 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 		}
 	}
 	// The first load is for the space, whose first genome is the baseline.
-	err := load(s.givenFolder(name, included, nil, made), false, func(def *kernels.Definition) error {
+	err := load(s.folder(g, name, included, nil, made), false, func(def *kernels.Definition) error {
 		im := def.Implementations[0]
 		space, err := def.Space(def.Implementations, def.Problem.ShapesFor(kernels.Tune), nil)
 		if err != nil {
@@ -536,7 +533,7 @@ func (s *source) scaffoldGiven(dir, name string, included map[string]string) (*D
 	for use := range made {
 		made[use] = made[use] && slices.ContainsFunc(g.Shapes, func(x kernels.Shape) bool { return x.Use == use })
 	}
-	d := s.givenFolder(name, included, genes, made)
+	d := s.folder(g, name, included, genes, made)
 	if err := load(d, true, nil); err != nil {
 		return nil, err
 	}
@@ -641,10 +638,9 @@ func first(space *genome.Space) (genome.Genome, error) {
 	return genome.Genome{}, errors.New("no genome is valid: loosen the constraints")
 }
 
-// givenFolder makes the folder's files. Without genes the baseline is a placeholder, for a
+// folder makes the folder's files. Without genes the baseline is a placeholder, for a
 // definition that is loaded only for its space.
-func (s *source) givenFolder(name string, included map[string]string, genes map[string]any, made map[kernels.Use]bool) *drafted {
-	g := s.given
+func (s *source) folder(g *Given, name string, included map[string]string, genes map[string]any, made map[kernels.Use]bool) *drafted {
 	d := &drafted{others: map[string]string{}}
 	maps.Copy(d.others, included)
 	if genes == nil && g.Reference.Baseline {
@@ -659,12 +655,31 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	}
 	text := func(key, value string) {
 		if value != "" {
-			d.add("%s = %s", key, quoteTOML(value))
+			d.add("%s = %s", key, tomltext.Quote(value))
 		}
 	}
-	d.add("# Made from %s; docs/kernels.md of evotune explains every key.", base)
+	guessed := func(key, value, why string) { // assumed if there is a reason
+		if why == "" {
+			text(key, value)
+		} else {
+			d.assume(why, "%s = %s", key, tomltext.Quote(value))
+		}
+	}
+	list := func(key string, values []string) {
+		if len(values) == 1 && strings.HasPrefix(values[0], kernels.FillIn) {
+			text(key, values[0])
+		} else {
+			d.add("%s = %s", key, tomltext.List(values))
+		}
+	}
+	if g.open {
+		d.add("# Made from %s. What begins with %q is left to fill in; docs/kernels.md", base, strings.TrimSpace(kernels.FillIn))
+		d.add("# of evotune explains every key.")
+	} else {
+		d.add("# Made from %s; docs/kernels.md of evotune explains every key.", base)
+	}
 	d.add("format = 1")
-	d.add("name = %s", quoteTOML(name))
+	d.add("name = %s", tomltext.Quote(name))
 	if g.Description == "" {
 		g.Description = s.entry.id + " of " + base
 	}
@@ -678,16 +693,16 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 		d.add("")
 	}
 	d.add("[problem]")
-	d.add("dims = %s", tomlList(g.Dims))
+	d.add("dims = %s", tomltext.List(g.Dims))
 	if g.Operations == "" {
-		d.assumed = append(d.assumed, kernels.Finding{File: kernels.DefinitionFile, Line: len(d.lines), Msg: "assumed: no operations: the floor that they set for the time is not run"})
+		d.assumed = append(d.assumed, kernels.Finding{File: kernels.DefinitionFile, Line: len(d.lines), Msg: "assumed: no operations" + g.why["operations"] + ": the floor that they set for the time is not run"})
 	}
 	text("operations", g.Operations)
 	if g.Bytes == "" {
-		d.assume("every buffer is moved once", "bytes = %s", quoteTOML(g.bytesOf()))
+		d.assume("every buffer is moved once", "bytes = %s", tomltext.Quote(g.bytesOf()))
 	}
 	text("bytes", g.Bytes)
-	text("pipe", g.Pipe)
+	guessed("pipe", g.Pipe, g.why["pipe"])
 	if g.Reference.Baseline {
 		d.assume("no independent reference: candidates are compared with the kernel itself and the values of its baseline", `oracle = "baseline"`)
 	}
@@ -702,8 +717,8 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 		d.add("[problem.reference.cuda]")
 		text("source", "reference.cu")
 		text("entry", "reference")
-		d.add("grid = %s", tomlList(l.Grid))
-		d.add("block = %s", tomlList(l.Block))
+		d.add("grid = %s", tomltext.List(l.Grid))
+		d.add("block = %s", tomltext.List(l.Block))
 	}
 	for _, x := range g.Shapes {
 		var sizes []string
@@ -714,13 +729,15 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 		}
 		for _, dim := range slices.Sorted(maps.Keys(x.Dims)) { // which loading refuses
 			if !slices.Contains(g.Dims, dim) {
-				sizes = append(sizes, fmt.Sprintf("%s = %d", quoteTOML(dim), x.Dims[dim]))
+				sizes = append(sizes, fmt.Sprintf("%s = %d", tomltext.Quote(dim), x.Dims[dim]))
 			}
 		}
 		d.add("")
 		d.add("[[problem.shape]]")
-		d.add("name = %s", quoteTOML(x.Name))
-		if made[x.Use] {
+		d.add("name = %s", tomltext.Quote(x.Name))
+		if g.sizes[x.Name] != "" {
+			text("dims", g.sizes[x.Name])
+		} else if made[x.Use] {
 			what := "sizes at which tiles end within"
 			if x.Use == kernels.Sanitize {
 				what = "small, for the sanitizers"
@@ -729,19 +746,19 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 		} else {
 			d.add("dims = { %s }", strings.Join(sizes, ", "))
 		}
-		d.add("use = %s", quoteTOML(string(x.Use)))
+		d.add("use = %s", tomltext.Quote(string(x.Use)))
 	}
 	for _, b := range g.Buffers {
 		d.add("")
 		d.add("[[problem.buffer]]")
-		d.add("name = %s", quoteTOML(b.Name))
-		d.add("dtype = %s", quoteTOML(string(b.DType)))
-		d.add("shape = %s", tomlList(b.Shape))
-		d.add("role = %s", quoteTOML(string(b.Role)))
-		if b.Role != kernels.Out && b.Data == "" && b.DType.Float() {
+		d.add("name = %s", tomltext.Quote(b.Name))
+		d.add("dtype = %s", tomltext.Quote(string(b.DType)))
+		list("shape", b.Shape)
+		guessed("role", string(b.Role), g.why["role of "+b.Name])
+		if (b.Role == kernels.In || b.Role == kernels.InOut) && b.Data == "" && b.DType.Float() {
 			d.assume("what "+b.Name+" is filled with", `data = "normal(0,1)"`)
 		}
-		text("data", b.Data)
+		guessed("data", b.Data, g.why["data of "+b.Name])
 		text("domain", b.Domain)
 		if b.Tolerance != nil {
 			d.add("tolerance = %s", tomlValue(*b.Tolerance))
@@ -750,9 +767,9 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	for _, sc := range g.Scalars {
 		d.add("")
 		d.add("[[problem.scalar]]")
-		d.add("name = %s", quoteTOML(sc.Name))
-		d.add("dtype = %s", quoteTOML(string(sc.DType)))
-		d.add("value = %s", quoteTOML(sc.Value))
+		d.add("name = %s", tomltext.Quote(sc.Name))
+		d.add("dtype = %s", tomltext.Quote(string(sc.DType)))
+		d.add("value = %s", tomltext.Quote(sc.Value))
 		if len(sc.Also) > 0 {
 			list := make([]string, len(sc.Also))
 			for i, x := range sc.Also {
@@ -785,7 +802,7 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	for _, kind := range []kernels.ControlKind{kernels.Zeros, kernels.Mean} {
 		d.add("")
 		d.add("[[problem.control]]")
-		d.add("kind = %s", quoteTOML(string(kind)))
+		d.add("kind = %s", tomltext.Quote(string(kind)))
 	}
 	d.add("")
 	d.add("[[implementation]]")
@@ -810,12 +827,12 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	d.add("entry = %q", entry)
 	switch {
 	case len(g.Flags) > 0:
-		d.add("flags = %s", tomlList(g.Flags))
+		d.add("flags = %s", tomltext.List(g.Flags))
 	case !s.cuda:
 		d.assume("how it is compiled", `flags = ["-std=gnu11", "-O3", "-march=native"]`)
 	}
 	if len(included) > 0 {
-		d.add("include = %s", tomlList(slices.Sorted(maps.Keys(included))))
+		d.add("include = %s", tomltext.List(slices.Sorted(maps.Keys(included))))
 	}
 	var baseline []string
 	d.parameters(s.params)
@@ -827,15 +844,15 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 	for _, c := range g.Constraints {
 		d.add("")
 		d.add("[[implementation.constraint]]")
-		d.add("expr = %s", quoteTOML(c.Expr))
-		d.add("why = %s", quoteTOML(c.Why))
+		d.add("expr = %s", tomltext.Quote(c.Expr))
+		d.add("why = %s", tomltext.Quote(c.Why))
 	}
 	if s.cuda {
 		d.add("")
 		d.add("[implementation.launch]")
-		d.add("grid = %s", tomlList(g.Grid))
+		list("grid", g.Grid)
 		if len(g.Block) > 0 || !s.python {
-			d.add("block = %s", tomlList(g.Block))
+			list("block", g.Block)
 		}
 		text("shared", g.Shared)
 		if g.watched > 0 {
@@ -853,7 +870,7 @@ func (s *source) givenFolder(name string, included map[string]string, genes map[
 				v = string(g.Args[name]) // which loading refuses
 			}
 			if !expr.IsName(name) {
-				name = quoteTOML(name)
+				name = tomltext.Quote(name)
 			}
 			d.add("%s = %s", name, tomlValue(v))
 		}
