@@ -73,15 +73,7 @@ kernel's own baseline.
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
-			c, err := a.client()
-			switch {
-			case err != nil:
-			case c != nil:
-				defer c.Close()
-				err = a.judgeThere(ctx, cmd, c, j)
-			default:
-				err = a.judge(ctx, j)
-			}
+			err := a.judge(ctx, cmd, j)
 			if ctx.Err() != nil {
 				return &exitError{exitInterrupted, errors.New("interrupted: nothing was found right or wrong")}
 			}
@@ -110,29 +102,52 @@ type judgment struct {
 	Status int `json:"status"`
 }
 
-func (a *app) judge(ctx context.Context, j judging) error {
-	if j.kernel == "" {
-		return badInputf("--kernel is missing: name the kernel whose problem the file solves; `tune kernels` lists them")
-	}
-	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.Run.Shapes, Seed: a.Run.Seed, Strict: a.Run.Strict}, j.file, j.against)
+// judge judges a file, here or in a service. What is wrong with the file is told before it is sent, as far as this
+// machine can tell.
+func (a *app) judge(ctx context.Context, cmd *cobra.Command, j judging) error {
+	c, err := a.client()
 	if err != nil {
 		return err
 	}
+	if c != nil {
+		defer c.Close()
+	}
+	if j.kernel == "" {
+		return badInputf("--kernel is missing: name the kernel whose problem the file solves; `tune kernels` lists them")
+	}
+	if c != nil {
+		if err := elsewhereOnly(cmd); err != nil {
+			return err
+		}
+	}
+	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.Run.Shapes, Seed: a.Run.Seed, Strict: a.Run.Strict}, j.file, j.against)
+	if err != nil && (c == nil || !errors.Is(err, kernels.ErrUnknownKernel)) { // the service may know the kernel
+		return err
+	}
+	var found evotune.Judgment
+	if c != nil {
+		found, err = a.judgeThere(ctx, c, j, t)
+	} else {
+		found, err = a.judgeHere(ctx, j, t)
+	}
+	if err != nil {
+		return err
+	}
+	return a.judged(found)
+}
+
+func (a *app) judgeHere(ctx context.Context, j judging, t *evotune.Target) (evotune.Judgment, error) {
 	if !a.JSON {
 		a.preparing(t.Job.Kernel)
 	}
 	ctx, prepared := a.followPreparation(ctx)
 	defer prepared()
-	found, err := t.Judge(ctx, func() {
+	return t.Judge(ctx, func() {
 		prepared()
 		if !a.JSON {
 			fmt.Fprintf(a.out, "judging %s\n", plain(j.file.Path))
 		}
 	})
-	if err != nil {
-		return err
-	}
-	return a.judged(found)
 }
 
 // judged prints what was found.
@@ -156,46 +171,33 @@ func (a *app) judged(found evotune.Judgment) error {
 	return nil
 }
 
-// judgeThere has a service judge a file.
-func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client, j judging) error {
-	if j.kernel == "" {
-		return badInputf("--kernel is missing: name the kernel whose problem the file solves; `tune kernels` lists them")
-	}
-	if err := elsewhereOnly(cmd); err != nil {
-		return err
-	}
-	// Report what is wrong with the file before it is sent, as far as this machine can tell.
-	t, err := a.machine().FileTarget(evotune.Job{Kernel: j.kernel, Shapes: a.Run.Shapes, Seed: a.Run.Seed, Strict: a.Run.Strict}, j.file, j.against)
-	switch {
-	case errors.Is(err, kernels.ErrUnknownKernel):
-	case err != nil:
-		return err
-	}
+// judgeThere has a service judge a file. The target is nil if this machine does not know the kernel.
+func (a *app) judgeThere(ctx context.Context, c *api.Client, j judging, t *evotune.Target) (found evotune.Judgment, err error) {
 	if t != nil && len(t.File().Include) > 0 {
-		return badInputf("%s includes %s from its folder, and a service takes one file: put it in", j.file.Path, strings.Join(t.File().Include, ", "))
+		return found, badInputf("%s includes %s from its folder, and a service takes one file: put it in", j.file.Path, strings.Join(t.File().Include, ", "))
 	}
 	in := api.Judge{
 		Kernel: j.kernel, Name: filepath.Base(j.file.Path), Flags: j.file.Flags, Threads: j.file.Threads,
 		Shapes: a.Run.Shapes, Seed: a.Run.Seed, Strict: a.Run.Strict,
 	}
 	if in.Source, err = readSource(j.file.Path); err != nil {
-		return err
+		return found, err
 	}
 	if j.against != "" {
 		in.AgainstName = filepath.Base(j.against)
 		if in.Against, err = readSource(j.against); err != nil {
-			return err
+			return found, err
 		}
 		if in.AgainstName == in.Name { // both are in one folder there
 			in.AgainstName = "against-" + in.Name
 		}
 	}
 	if err := a.upload(ctx, c, j.kernel); err != nil {
-		return err
+		return found, err
 	}
 	o, err := c.Judge(ctx, in)
 	if err != nil {
-		return remoteError(err)
+		return found, remoteError(err)
 	}
 	if !a.JSON {
 		a.preparing(j.kernel)
@@ -207,20 +209,19 @@ func (a *app) judgeThere(ctx context.Context, cmd *cobra.Command, c *api.Client,
 			a.stillPreparing("", p.Step, p.SinceNS)
 		}
 	}); err != nil {
-		return remoteError(err)
+		return found, remoteError(err)
 	}
 	if o.State != api.Finished {
-		return fmt.Errorf("%s: the judgment has %s: %s", c.Address(), o.State, o.Error)
+		return found, fmt.Errorf("%s: the judgment has %s: %s", c.Address(), o.State, o.Error)
 	}
-	found, err := o.Judgment()
-	if err != nil {
-		return err
+	if found, err = o.Judgment(); err != nil {
+		return found, err
 	}
 	found.File, found.Against = j.file.Path, j.against
 	if t != nil {
 		found.Implementation = t.File()
 	}
-	return a.judged(found)
+	return found, nil
 }
 
 // readSource reads a file that a service is to judge.

@@ -677,8 +677,7 @@ func (a *app) resumeThere(ctx context.Context, c *api.Client, id string, budget 
 	}
 	switch campaign.State {
 	case api.Finished:
-		fmt.Fprintf(a.out, "campaign %s is finished; give it a larger budget to go on, such as --evaluations %d\n", id, 2*campaign.Evaluated)
-		return nil
+		return a.isFinished(id, campaign.Evaluated)
 	case api.Paused, api.Failed:
 		if _, err = c.Resume(ctx, id); err != nil {
 			return remoteError(err)

@@ -176,13 +176,18 @@ func (a *app) resume(ctx context.Context, id string) error {
 	t, err := a.machine().Continue(s, id, a.Run.Budget)
 	var done *evotune.FinishedError
 	if errors.As(err, &done) {
-		fmt.Fprintf(a.out, "campaign %s is finished; give it a larger budget to go on, such as --evaluations %d\n", done.Campaign.ID, 2*done.Campaign.Evaluated)
-		return nil
+		return a.isFinished(done.Campaign.ID, done.Campaign.Evaluated)
 	}
 	if err != nil {
 		return badInput(err)
 	}
 	return a.campaign(ctx, s, t)
+}
+
+// isFinished says what a resumption of a finished campaign lacks.
+func (a *app) isFinished(id string, evaluated int) error {
+	_, err := fmt.Fprintf(a.out, "campaign %s is finished; give it a larger budget to go on, such as --evaluations %d\n", id, 2*evaluated)
+	return err
 }
 
 // campaign runs or resumes a campaign and prints it.

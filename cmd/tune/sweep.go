@@ -78,14 +78,11 @@ The formats: ` + strings.Join(names, ", ") + `. See docs/tables.md#measuring-a-w
 }
 
 func (a *app) newSweep(ctx context.Context, kernel string, s sweep) error {
-	job := evotune.Job{
-		Kernel: kernel, Backend: a.Run.Backend, Shapes: a.Run.Shapes, Implementations: a.Run.Implementations,
-		Seed: a.Run.Seed, Sweep: true, Budget: evotune.Budget{Evaluations: s.sample},
-	}
-	if job.Backend == evotune.Replay {
-		job.Kernel, job.Table = "", kernel
-	}
-	t, err := a.machine().Target(job)
+	run := a.submission(kernel)
+	t, err := a.machine().Target(evotune.Job{
+		Kernel: run.Kernel, Table: run.Table, Backend: run.Backend, Shapes: run.Shapes, Implementations: run.Implementations,
+		Seed: run.Seed, Sweep: true, Budget: evotune.Budget{Evaluations: s.sample},
+	})
 	if err != nil {
 		return err
 	}
