@@ -320,11 +320,6 @@ static CUresult sample_passes(const struct makers *g, CUgraphExec alone, int fir
 		CUresult r;
 		if (i > 0)
 			TRY(cuEventSynchronize(e[0]), "cuEventSynchronize");
-		uint64_t idle = now();
-		r = alone ? seal(g, secrets + 2 * i, out) : seal(f->all, secrets + 2 * i, out);
-		if (r != CUDA_SUCCESS)
-			return r;
-		sealing[i] = (now() - idle) * 1e-6f;
 		if (alone && i >= first && (i - first) % every == 0) {
 			if ((r = begin_once(f, s, out)) != CUDA_SUCCESS)
 				return r;
@@ -332,6 +327,12 @@ static CUresult sample_passes(const struct makers *g, CUgraphExec alone, int fir
 			TRY(cuGraphLaunch(alone, s), "cuGraphLaunch");
 			TRY(cuEventRecord(e[2], s), "cuEventRecord");
 		}
+		// While alone runs, no candidate does.
+		uint64_t idle = now();
+		r = alone ? seal(g, secrets + 2 * i, out) : seal(f->all, secrets + 2 * i, out);
+		if (r != CUDA_SUCCESS)
+			return r;
+		sealing[i] = (now() - idle) * 1e-6f;
 		r = alone ? begin_once(f, s, out) : refresh_once(f, s, out);
 		if (r != CUDA_SUCCESS)
 			return r;

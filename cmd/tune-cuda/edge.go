@@ -17,9 +17,26 @@ import (
 // An edge is edge-case inputs that one set gets in a pass, and the spare one behind it.
 type edge struct {
 	wire.Edge
-	shape  wire.Shape     // the race's, with these inputs
-	inputs [][]byte       // by buffer, as they are stored; nil for outputs
-	at     []cu.DevicePtr // where the contents are on the device, with a rest; 0 for outputs
+	shape  wire.Shape // the race's, with these inputs
+	inputs [][]byte   // by buffer, as they are stored; nil for outputs
+	*edgeMemory
+}
+
+// An edgeMemory is where the contents are on the device.
+type edgeMemory struct {
+	at     []cu.DevicePtr // by buffer, with a rest; 0 for outputs
+	stored digests
+}
+
+// restore puts the contents there, if they aren't.
+func (e *edge) restore(h *harness) error {
+	var all []content
+	for i, at := range e.at {
+		if at != 0 {
+			all = append(all, content{at, int64(len(e.inputs[i])), func() error { return upload(at, e.inputs[i]) }})
+		}
+	}
+	return h.restore(e.stored, all)
 }
 
 // onEdges has each contender but the baseline make passes like those that are timed, one for each of the
@@ -41,7 +58,7 @@ func (q *race) onEdges(all []wire.Edge, due []int) error {
 	return nil
 }
 
-// edgeOf gets edge-case inputs ready. They are kept by the host, and memory of the device for one of them.
+// edgeOf gets edge-case inputs ready. They are kept by the host, and on the device.
 func (q *race) edgeOf(w wire.Edge) (*edge, error) {
 	if w.Content >= wire.MadeContents {
 		return nil, fmt.Errorf("edge-case inputs %q: there are no contents %d", w.Name, w.Content)
@@ -52,14 +69,14 @@ func (q *race) edgeOf(w wire.Edge) (*edge, error) {
 	if e.inputs, err = q.problem.inputs(e.shape, 0); err != nil {
 		return nil, fmt.Errorf("edge-case inputs %q: %w", w.Name, err)
 	}
-	e.at, err = keeping(q.problem, fmt.Sprint("edge-case inputs ", q.r.Shape.Elements), q.bytes(q.r.Shape, buffer.input), func() (at []cu.DevicePtr, free func(), err error) {
-		at = make([]cu.DevicePtr, len(q.buffers))
+	e.edgeMemory, err = keeping(q.problem, fmt.Sprint("edge-case inputs on the device ", shapeKey(e.shape)), q.bytes(q.r.Shape, buffer.input), func() (m *edgeMemory, free func(), err error) {
+		m = &edgeMemory{at: make([]cu.DevicePtr, len(q.buffers)), stored: digests{}}
 		for i, b := range q.buffers {
 			if b.input() && err == nil {
-				at[i], err = alloc(contentsBytes(q.spare.blocks[i].bytes))
+				m.at[i], err = alloc(contentsBytes(q.spare.blocks[i].bytes))
 			}
 		}
-		return at, func() { releaseAll(at) }, err
+		return m, func() { releaseAll(m.at) }, err
 	})
 	return e, err
 }

@@ -26,6 +26,7 @@ type rotation struct {
 	// should have left in a set.
 	spare  *set
 	pools  []cu.DevicePtr // by buffer: contents of those from a file; 0 for others
+	stored digests        // of what is in the pools
 	list   []span         // for each buffer of all sets, then of the spare one
 	spans  cu.DevicePtr   // the list on the device, where it is written when it is used
 	keys   cu.DevicePtr   // the harness's chain
@@ -83,9 +84,9 @@ func (p *problem) rotation(s wire.Shape, count int) (*rotation, error) {
 		blocks = append(blocks, w.blocks...)
 	}
 	// The tables are full of the addresses of the sets, and so is their key.
-	key := fmt.Sprint("rotation ", blocks, s.Keyed)
+	key := fmt.Sprint("rotation ", blocks, s.Keyed, s.Made)
 	kept, err := keeping(p, key, chainBytes, func() (*rotation, func(), error) {
-		q := &rotation{key: key}
+		q := &rotation{key: key, stored: digests{}}
 		return q, q.free, q.allocate(p.buffers, s, blocks)
 	})
 	if err != nil {
@@ -172,24 +173,82 @@ func (q *race) turnOf() uint64 {
 // contentOf says which of the contents that are made as a whole a pass with a turn gets, as in the harness.
 func contentOf(turn uint64) uint64 { return mix(turn) % wire.MadeContents }
 
-// restore puts back the contents from files, which a candidate may have found in memory and changed.
+// restore puts the contents from files where they are not yet, and puts back what a candidate has found in memory
+// and changed.
 func (q *race) restore() error {
+	var pools []content
 	for i, b := range q.buffers {
 		for k := range q.made {
 			if q.pools[i] != 0 {
-				at := q.pools[i] + cu.DevicePtr(int64(k)*contentsBytes(q.spare.blocks[i].bytes))
-				if err := q.store(at, q.made[k][i], b); err != nil {
-					return err
-				}
-			}
-		}
-		if q.edge != nil && b.input() {
-			if err := upload(q.edge.at[i], q.edge.inputs[i]); err != nil {
-				return err
+				bytes := q.spare.blocks[i].bytes
+				at := q.pools[i] + cu.DevicePtr(int64(k)*contentsBytes(bytes))
+				pools = append(pools, content{at, bytes, func() error { return q.store(at, q.made[k][i], b) }})
 			}
 		}
 	}
+	if err := q.harness.restore(q.stored, pools); err != nil || q.edge == nil {
+		return err
+	}
+	return q.edge.restore(q.harness)
+}
+
+// A content is what the host has put into memory of the device for many launches, and how it is put there.
+type content struct {
+	at    cu.DevicePtr
+	bytes int64
+	put   func() error
+}
+
+// Digests are those of contents on the device as they were when they were put there, by address.
+type digests map[cu.DevicePtr]uint64
+
+// restore puts contents where they are not as their digests say.
+func (h *harness) restore(had digests, all []content) error {
+	if len(all) == 0 {
+		return nil
+	}
+	now, err := h.digest(all)
+	if err != nil {
+		return err
+	}
+	var lost []content
+	for i, c := range all {
+		if d, put := had[c.at]; put && d == now[i] {
+			continue
+		}
+		if err := c.put(); err != nil {
+			return err
+		}
+		lost = append(lost, c)
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	if now, err = h.digest(lost); err != nil {
+		return err
+	}
+	for i, c := range lost {
+		had[c.at] = now[i]
+	}
 	return nil
+}
+
+// digest gives the digests of contents as they are.
+func (h *harness) digest(all []content) ([]uint64, error) {
+	var f *finding[uint64]
+	err := h.gather(func() (err error) {
+		f, err = find[uint64](h, int64(len(all)))
+		for i, c := range all {
+			if err == nil {
+				err = h.hash(c.at, c.bytes, f, i)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f.read(), nil
 }
 
 // secrets draws two words for each pass.
@@ -206,17 +265,27 @@ func secrets(from *rand.Rand, passes int) []uint64 {
 const ahead = 10_000
 
 // refresher makes the contents of all sets anew before each pass, those that a
-// long launch does not go through, too: so every contender finds the cache alike.
+// long launch does not go through, too: so every contender finds the cache alike. It is kept for later races.
 func (q *race) refresher() (*refresher, error) {
-	all, err := capture(q.stream, q.harness.kernels["refresh"], func() error {
-		for k := range q.sets {
-			if err := q.make(k, k); err != nil {
-				return err
+	return keeping(q.problem, fmt.Sprint("refresher ", q.sweep, q.rotation.key), 0, func() (*refresher, func(), error) {
+		all, err := capture(q.stream, q.harness.kernels["refresh"], func() error {
+			for k := range q.sets {
+				if err := q.make(k, k); err != nil {
+					return err
+				}
+			}
+			return q.swept()
+		})
+		f := &refresher{begin: q.harness.kernels["begin"], beginArgs: newPack(uint64(q.keys), ahead), all: all, usual: math.Inf(1)}
+		for range 2 {
+			if err == nil {
+				var took float64
+				took, err = f.alone(q.stream, q.events, secrets(q.dice, 1))
+				f.usual = min(f.usual, took)
 			}
 		}
-		return q.swept()
+		return f, f.free, err
 	})
-	return &refresher{begin: q.harness.kernels["begin"], beginArgs: newPack(uint64(q.keys), ahead), all: all}, err
 }
 
 // anew gives all sets contents, and the nanoseconds that it took.

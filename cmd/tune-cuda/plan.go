@@ -383,6 +383,11 @@ const (
 	maxSets, maxPasses = 64, 128
 	// fewSets is how many there are at least, if memory allows: a pass begins with a wait for the host.
 	fewSets = 5
+	// someSets is how many there are where they take no more than someBytes: launches may be so short that a pass
+	// of few sets is mostly that wait.
+	someSets, someBytes = 10, 256 << 20
+	// fewUsed is how many of them a pass goes through at least, if it doesn't get too long.
+	fewUsed = 3
 	// longLaunch is how long, in nanoseconds, a pass may last that has more than one
 	// launch.
 	longLaunch = 50e6
@@ -393,7 +398,7 @@ const (
 // last-level cache, or are few; cold ones exceed it three times. limit is the memory that all
 // may take, with one more for the comparisons.
 func planSets(bytes, l2, limit int64, cold bool) int {
-	n := max(l2/2/max(bytes, 1), fewSets)
+	n := max(l2/2/max(bytes, 1), min(someBytes/max(bytes, 1), someSets), fewSets)
 	if cold {
 		n = max(3*l2/max(bytes, 1)+1, fewSets)
 	}
@@ -445,12 +450,12 @@ func startIn(base uint64, align int64) uint64 {
 func planDirty(written, bytes int64) int64 { return (64*written + bytes/2) / max(bytes, 1) }
 
 // planUsed chooses how many of the sets a pass goes through, from the time that a
-// launch takes: all, unless that would last too long.
-func planUsed(launch float64, sets int) int {
+// launch takes: as many as last a batch, at least a few, unless that would last too long.
+func planUsed(launch, batch float64, sets int) int {
 	if !(launch > 0) {
 		return sets
 	}
-	return int(min(max(longLaunch/launch, 1), float64(sets)))
+	return int(min(max(longLaunch/launch, 1), max(math.Ceil(batch/launch), fewUsed), float64(sets)))
 }
 
 // planAlone chooses in how many passes the making of contents is timed by itself: in each where it takes

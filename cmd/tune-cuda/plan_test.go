@@ -249,7 +249,8 @@ func TestPlanSets(t *testing.T) {
 		want         int
 	}{
 		{mb, all, false, 30},
-		{10 * mb, all, false, fewSets},
+		{10 * mb, all, false, someSets},
+		{30 * mb, all, false, 8},
 		{100 * mb, all, false, fewSets},
 		{100 * mb, 250 * mb, false, 1}, // unless memory is short: one more is for comparisons
 		{100 * mb, 50 * mb, false, 1},
@@ -306,14 +307,18 @@ func TestPlanUsed(t *testing.T) {
 		sets   int
 		want   int
 	}{
-		{10e3, 64, 64},
-		{10e6, 64, 5}, // no longer than longLaunch
+		{5e3, 64, 64},
+		{10e3, 64, 50}, // a batch
+		{100e3, 64, 5},
+		{10e6, 64, 3}, // a few
+		{20e6, 64, 2}, // no longer than longLaunch
+		{100e3, 2, 2},
 		{30e6, 2, 1},
 		{2e9, 3, 1},
 		{0, 4, 4}, // not known
 		{math.Inf(1), 4, 1},
 	} {
-		if got := planUsed(c.launch, c.sets); got != c.want {
+		if got := planUsed(c.launch, 500e3, c.sets); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}

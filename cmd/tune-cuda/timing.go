@@ -63,7 +63,7 @@ type runner struct {
 	said     string // what is run, of a vendor's routine
 }
 
-func (p *problem) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
+func (p *problem) time(r wire.TimeRequest) (a wire.TimeAnswer, err error) {
 	started := time.Now()
 	switch {
 	case r.Rounds < 0 || r.Latencies < 0 || r.Rounds == 0 && !r.Last:
@@ -73,18 +73,19 @@ func (p *problem) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
 	case !r.Continue && (len(r.Contenders) == 0 || r.BatchNS < 1):
 		return wire.TimeAnswer{}, errors.New("a race needs contenders and a batch")
 	}
-	a := wire.TimeAnswer{}
 	if r.Continue {
 		a.Before = p.race.after
 	} else {
 		p.endRace()
-		a.Before = p.nvml.state(true)
+		before := make(chan wire.State, 1)
+		go func() { before <- p.nvml.state(true) }() // while sets and graphs are made
+		defer func() { a.Before = <-before }()
 		p.race = &race{problem: p, r: r, began: p.request, makings: map[int]*making{}}
 	}
 	q := p.race
 	a.Contenders = make([]wire.Timed, len(q.r.Contenders))
 	q.spent, q.choosing = 0, 0
-	err := q.run(r, a.Contenders)
+	err = q.run(r, a.Contenders)
 	a.GPUNS, a.ChoosingNS = int64(q.spent), q.choosing.Nanoseconds()
 	if err != nil {
 		p.endRace()
@@ -125,9 +126,6 @@ func (p *problem) endRace() {
 			c.free()
 		}
 		r.check.free()
-	}
-	if p.race.fresh != nil {
-		p.race.fresh.free()
 	}
 	p.race = nil
 }
@@ -281,19 +279,8 @@ func (q *race) makeSets() error {
 	if err := q.restore(); err != nil {
 		return err
 	}
-	if q.fresh, err = q.refresher(); err != nil {
-		return err
-	}
-	usual := math.Inf(1)
-	for range 2 {
-		took, err := q.anew()
-		if err != nil {
-			return err
-		}
-		usual = min(usual, took)
-	}
-	q.fresh.usual = usual
-	return nil
+	q.fresh, err = q.refresher()
+	return err
 }
 
 // ready launches a contender for the first times and makes its graph.
@@ -315,22 +302,11 @@ func (q *race) ready(r *runner) error {
 			return err
 		}
 	}
-	if _, err := q.anew(); err != nil {
-		return err
-	}
-	launch := math.Inf(1)
-	for k := range 4 {
-		t := time.Now()
-		if err := r.calls[k%len(r.calls)].enqueue(q.stream); err != nil {
+	key := q.keyOf(r)
+	launch, known := r.known[key]
+	if !known {
+		if launch, err = q.first(r); err != nil {
 			return err
-		}
-		if err := q.sync(); err != nil {
-			return err
-		}
-		took := float64(time.Since(t).Nanoseconds())
-		launch, r.took = min(launch, took), r.took+took
-		if k > 0 && launch > longLaunch {
-			break
 		}
 	}
 	if err := q.plan(r, launch); err != nil || launch > longLaunch {
@@ -339,20 +315,44 @@ func (q *race) ready(r *runner) error {
 	// A graph's first launch takes it to the device, and clocks rise. By the wall
 	// clock a short launch seems far longer than it is.
 	n := 1
-	if r.launch*float64(r.used) < float64(q.r.BatchNS) {
+	if !known && r.launch*float64(r.used) < float64(q.r.BatchNS) {
 		n = 3
 	}
 	took, err := q.passes(r, q.dice, n)
 	if err != nil {
 		return err
 	}
-	return q.plan(r, took.least/float64(r.used))
+	if err := q.plan(r, took.least/float64(r.used)); err != nil {
+		return err
+	}
+	if r.known == nil {
+		r.known = map[string]float64{}
+	}
+	r.known[key] = r.launch
+	return nil
+}
+
+// first launches a contender for the first times, and gives what a launch takes by the wall clock, in nanoseconds.
+func (q *race) first(r *runner) (float64, error) {
+	if _, err := q.anew(); err != nil {
+		return 0, err
+	}
+	launch := math.Inf(1)
+	for k := range 2 { // the first may load code
+		t := time.Now()
+		if err := cmp.Or(r.calls[k%len(r.calls)].enqueue(q.stream), q.sync()); err != nil {
+			return 0, err
+		}
+		took := float64(time.Since(t).Nanoseconds())
+		launch, r.took = min(launch, took), r.took+took
+	}
+	return launch, nil
 }
 
 // plan chooses the sets that a contender uses and its passes for launches of so
 // many nanoseconds.
 func (q *race) plan(r *runner, launch float64) (err error) {
-	r.launch, r.used = launch, planUsed(launch, len(q.sets))
+	r.launch, r.used = launch, planUsed(launch, float64(q.r.BatchNS), len(q.sets))
 	r.passes = planPasses(launch*float64(r.used), float64(q.r.BatchNS))
 	if _, err := q.making(r.used); err != nil {
 		return &ownError{err}
@@ -361,13 +361,19 @@ func (q *race) plan(r *runner, launch float64) (err error) {
 	return err
 }
 
-// graph gives a chain of launches, one on each of the first n sets; it is kept
-// with the binary for the next timing of the same.
-func (q *race) graph(r *runner, n int) (graph, error) {
-	key := fmt.Sprint(n, q.keys, q.sweep, r.said, r.Geometry, q.r.Shape.Dims, q.r.Shape.Scalars, r.calls[0].arrays, len(r.calls))
+// keyOf says how a contender is launched in this race.
+func (q *race) keyOf(r *runner) string {
+	key := fmt.Sprint(q.keys, q.sweep, r.said, r.Geometry, q.r.Shape.Dims, q.r.Shape.Scalars, len(r.calls))
 	for _, c := range r.calls {
 		key += fmt.Sprint(c.arrays)
 	}
+	return key
+}
+
+// graph gives a chain of launches, one on each of the first n sets; it is kept
+// with the binary for the next timing of the same.
+func (q *race) graph(r *runner, n int) (graph, error) {
+	key := fmt.Sprint(n, " ", q.keyOf(r))
 	if g, ok := r.graphs[key]; ok {
 		return g, nil
 	}

@@ -268,6 +268,7 @@ type binary struct {
 	routine *routine // instead of a module
 	work    *workspace
 	graphs  map[string]graph
+	known   map[string]float64 // nanoseconds of a launch in races before, by how it was launched
 }
 
 // A function is a kernel of a binary.

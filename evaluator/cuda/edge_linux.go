@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,11 +28,12 @@ const (
 	edgeUpload = 20 * time.Nanosecond
 )
 
-// An edge is edge-case inputs at a shape. The lab's furtherMu guards its fields.
+// An edge is edge-case inputs at a shape. The lab's furtherMu guards its fields but filling.
 type edge struct {
 	labs.EdgeCase
-	file    string // of the inputs; "" while there is none
-	content int    // with which of the contents that are made as a whole
+	filling sync.Mutex // held while its inputs are made
+	file    string     // of the inputs; "" while there is none
+	content int        // with which of the contents that are made as a whole
 	// silent says that there is no right answer to compare with.
 	silent bool
 }
@@ -62,15 +64,17 @@ func comparable(list []*edge, bytes int) []*edge {
 // anyEdge draws edge-case inputs for a measurement at a shape, if there are any.
 func (h *lab) anyEdge(d *shapeData) ([]*edge, error) {
 	h.furtherMu.Lock()
-	defer h.furtherMu.Unlock()
-	if h.edgeless(d) != "" {
-		return nil, nil
+	var due []*edge
+	if h.edgeless(d) == "" {
+		due = labs.AnyEdge(comparable(h.edgesAt(d), h.problem.inputBytes(d)), rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	}
-	due := labs.AnyEdge(comparable(h.edgesAt(d), h.problem.inputBytes(d)), rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
-	return due, h.fillEdges(d, due, d.wire.Made)
+	made := d.wire.Made
+	h.furtherMu.Unlock()
+	return due, h.fillEdges(d, due, made)
 }
 
 // edgeless says why there are no edge-case inputs among timed launches at a shape where there could be some; "" otherwise.
+// The caller holds furtherMu.
 func (h *lab) edgeless(d *shapeData) string {
 	if n := h.problem.inputBytes(d); n > labs.EdgeBudget && len(h.edgesAt(d)) > 0 {
 		return fmt.Sprintf("no launch like the timed ones has edge-case inputs: as numbers on the host they take %d MB, and at most %d are made", n>>20, labs.EdgeBudget>>20)
@@ -79,7 +83,7 @@ func (h *lab) edgeless(d *shapeData) string {
 }
 
 // fillEdges writes the inputs of those that have none to files: a few at a time, since large ones take a second and
-// memory. The caller holds furtherMu.
+// memory. Comparisons go on meanwhile: the caller does not hold furtherMu.
 func (h *lab) fillEdges(d *shapeData, list []*edge, made string) error {
 	var g errgroup.Group
 	g.SetLimit(4)
@@ -92,11 +96,16 @@ func (h *lab) fillEdges(d *shapeData, list []*edge, made string) error {
 // fillEdge is fillEdges for one. What has a few contents in timed launches is one of these, and all else like what no
 // launch has had: others would tell.
 func (h *lab) fillEdge(d *shapeData, e *edge, made string) error {
-	if e.file != "" {
+	e.filling.Lock()
+	defer e.filling.Unlock()
+	h.furtherMu.Lock()
+	there := e.file != ""
+	h.furtherMu.Unlock()
+	if there {
 		return nil
 	}
-	e.content = int(e.Seed % wire.MadeContents)
-	inputs, err := h.problem.readMade(d, made, e.content)
+	content := int(e.Seed % wire.MadeContents)
+	inputs, err := h.problem.readMade(d, made, content)
 	if err != nil {
 		return err
 	}
@@ -111,7 +120,10 @@ func (h *lab) fillEdge(d *shapeData, e *edge, made string) error {
 			inputs[i] = drawn(b, d.Elements[i], e.Seed+uint64(i))
 		}
 	}
-	_, e.file, err = h.writeInputs(d, e.Further, e.Seed, inputs)
+	_, file, err := h.writeInputs(d, e.Further, e.Seed, inputs)
+	h.furtherMu.Lock()
+	e.file, e.content = file, content
+	h.furtherMu.Unlock()
 	return err
 }
 
@@ -131,7 +143,6 @@ func (q *problem) inputBytes(d *shapeData) (sum int) {
 func (s *session) askEdges(q *wire.TimeRequest, d *shapeData, r evaluator.SampleRequest) error {
 	h := s.h
 	h.furtherMu.Lock()
-	defer h.furtherMu.Unlock()
 	_, begun := s.due[d]
 	fresh := !begun && s.purpose == evaluator.ForFinals
 	if fresh {
@@ -148,9 +159,12 @@ func (s *session) askEdges(q *wire.TimeRequest, d *shapeData, r evaluator.Sample
 			}
 		}
 	}
+	h.furtherMu.Unlock()
 	if err := h.fillEdges(d, s.due[d], s.made[d]); err != nil {
 		return err
 	}
+	h.furtherMu.Lock()
+	defer h.furtherMu.Unlock()
 	s.asked = nil
 	switch due := s.due[d]; {
 	case r.Last:
