@@ -267,7 +267,7 @@ const ahead = 10_000
 // refresher makes the contents of all sets anew before each pass, those that a
 // long launch does not go through, too: so every contender finds the cache alike. It is kept for later races.
 func (q *race) refresher() (*refresher, error) {
-	return keeping(q.problem, fmt.Sprint("refresher ", q.sweep, q.rotation.key), 0, func() (*refresher, func(), error) {
+	return keeping(q.problem, fmt.Sprint("refresher ", q.sweep, q.keys, q.rotation.key), 0, func() (*refresher, func(), error) {
 		all, err := capture(q.stream, q.harness.kernels["refresh"], func() error {
 			for k := range q.sets {
 				if err := q.make(k, k); err != nil {
@@ -316,7 +316,7 @@ func (q *race) rows(n int) [6]uint32 {
 	for _, m := range q.spare.blocks {
 		widest = max(widest, m.bytes)
 	}
-	return [6]uint32{uint32(min(widest/16/threads+1, maxBlocks)), uint32(n), 1, threads, 1, 1}
+	return [6]uint32{uint32(min(widest/16/threads+1, planRow(n, q.info.SMs))), uint32(n), 1, threads, 1, 1}
 }
 
 // enqueue puts a kernel of the harness into the stream.
@@ -404,7 +404,7 @@ func (q *race) making(n int) (*making, error) {
 	if m := q.makings[n]; m != nil {
 		return m, nil
 	}
-	kept, err := keeping(q.problem, fmt.Sprint("making ", n, q.sweep, q.rotation.key), 0, func() (*making, func(), error) {
+	kept, err := keeping(q.problem, fmt.Sprint("making ", n, q.sweep, q.keys, q.rotation.key), 0, func() (*making, func(), error) {
 		g, err := q.chain(q.dice.Perm(n), func(int) error { return nil })
 		m := &making{graph: g, usual: math.Inf(1)}
 		m.begin = m.usual
@@ -560,7 +560,7 @@ func (q *race) left(r *runner, sets []int) ([][]wire.Output, error) {
 	if err := q.restore(); err != nil {
 		return nil, err
 	}
-	if err := upload(q.spans, q.list); err != nil {
+	if err := send(q.harness, q.spans, q.list); err != nil {
 		return nil, err
 	}
 	if err := q.harness.begin(); err != nil {
@@ -574,7 +574,7 @@ func (q *race) left(r *runner, sets []int) ([][]wire.Output, error) {
 		for i, k := range r.graph.order {
 			order[i] = uint32(k)
 		}
-		if err := upload(q.keys+chainOrder, order); err != nil {
+		if err := send(q.harness, q.keys+chainOrder, order); err != nil {
 			return nil, err
 		}
 		if err := q.harness.enqueue("digests", q.digests(n-1), uint64(q.spans), uint64(len(q.buffers)), uint64(q.keys)); err != nil {

@@ -301,26 +301,33 @@ func TestPlanDirty(t *testing.T) {
 	}
 }
 
-func TestPlanUsed(t *testing.T) {
+func TestPlanReading(t *testing.T) {
 	for _, c := range []struct {
-		launch float64
-		sets   int
-		want   int
+		launch       float64
+		sets         int
+		used, passes int
 	}{
-		{5e3, 64, 64},
-		{10e3, 64, 50}, // a batch
-		{100e3, 64, 5},
-		{10e6, 64, 3}, // a few
-		{20e6, 64, 2}, // no longer than longLaunch
-		{100e3, 2, 2},
-		{30e6, 2, 1},
-		{2e9, 3, 1},
-		{0, 4, 4}, // not known
-		{math.Inf(1), 4, 1},
+		{1e3, 64, 63, 8},
+		{5e3, 64, 50, 2},
+		{10e3, 64, 50, 1},
+		{25e3, 5, 5, 4},
+		{24e3, 8, 7, 3}, // 21 launches last a batch
+		{60e3, 8, 5, 2},
+		{100e3, 64, 5, 1},
+		{10e6, 64, 3, 1}, // a few
+		{20e6, 64, 2, 1}, // no longer than longLaunch
+		{100e3, 2, 2, 3},
+		{30e6, 2, 1, 1},
+		{2e9, 3, 1, 1},
+		{0, 4, 4, 1}, // not known
+		{math.Inf(1), 4, 1, 1},
 	} {
-		if got := planUsed(c.launch, 500e3, c.sets); got != c.want {
-			t.Errorf("%+v: %d", c, got)
+		if used, passes := planReading(c.launch, 500e3, c.sets); used != c.used || passes != c.passes {
+			t.Errorf("%+v: %d of the sets, %d passes", c, used, passes)
 		}
+	}
+	if planRow(1, 132) != 396 || planRow(2, 132) != 264 || planRow(3, 132) != 132 || planRow(64, 0) != 1 {
+		t.Error("a few buffers have too few blocks or many too many")
 	}
 	if planAlone(100e3, 90e3) != 1 || planAlone(100e3, 250e3) != 4 || planAlone(100e3, 500e3) != 8 {
 		t.Error("contents that take long are not timed beside each pass, or those that do not are")

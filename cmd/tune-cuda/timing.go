@@ -63,7 +63,7 @@ type runner struct {
 	said     string // what is run, of a vendor's routine
 }
 
-func (p *problem) time(r wire.TimeRequest) (a wire.TimeAnswer, err error) {
+func (p *problem) time(r wire.TimeRequest) (wire.TimeAnswer, error) {
 	started := time.Now()
 	switch {
 	case r.Rounds < 0 || r.Latencies < 0 || r.Rounds == 0 && !r.Last:
@@ -73,19 +73,18 @@ func (p *problem) time(r wire.TimeRequest) (a wire.TimeAnswer, err error) {
 	case !r.Continue && (len(r.Contenders) == 0 || r.BatchNS < 1):
 		return wire.TimeAnswer{}, errors.New("a race needs contenders and a batch")
 	}
+	a := wire.TimeAnswer{}
 	if r.Continue {
 		a.Before = p.race.after
 	} else {
 		p.endRace()
-		before := make(chan wire.State, 1)
-		go func() { before <- p.nvml.state(true) }() // while sets and graphs are made
-		defer func() { a.Before = <-before }()
+		a.Before = p.nvml.state(true)
 		p.race = &race{problem: p, r: r, began: p.request, makings: map[int]*making{}}
 	}
 	q := p.race
 	a.Contenders = make([]wire.Timed, len(q.r.Contenders))
 	q.spent, q.choosing = 0, 0
-	err = q.run(r, a.Contenders)
+	err := q.run(r, a.Contenders)
 	a.GPUNS, a.ChoosingNS = int64(q.spent), q.choosing.Nanoseconds()
 	if err != nil {
 		p.endRace()
@@ -316,7 +315,7 @@ func (q *race) ready(r *runner) error {
 	// clock a short launch seems far longer than it is.
 	n := 1
 	if !known && r.launch*float64(r.used) < float64(q.r.BatchNS) {
-		n = 3
+		n = 2
 	}
 	took, err := q.passes(r, q.dice, n)
 	if err != nil {
@@ -352,8 +351,8 @@ func (q *race) first(r *runner) (float64, error) {
 // plan chooses the sets that a contender uses and its passes for launches of so
 // many nanoseconds.
 func (q *race) plan(r *runner, launch float64) (err error) {
-	r.launch, r.used = launch, planUsed(launch, float64(q.r.BatchNS), len(q.sets))
-	r.passes = planPasses(launch*float64(r.used), float64(q.r.BatchNS))
+	r.launch = launch
+	r.used, r.passes = planReading(launch, float64(q.r.BatchNS), len(q.sets))
 	if _, err := q.making(r.used); err != nil {
 		return &ownError{err}
 	}

@@ -49,7 +49,7 @@ func (q *race) fastest(ways []*way) (passed int, r standing, err error) {
 		if launch, err = q.try(w); err != nil {
 			return passed, r, err
 		}
-		used = planUsed(launch, wayBatch, len(q.sets))
+		used = planUsed(launch, len(q.sets))
 		if err = q.capture(w, used); err != nil {
 			return passed, r, err
 		}

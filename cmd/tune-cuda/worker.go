@@ -253,6 +253,11 @@ func upload[T any](to cu.DevicePtr, from []T) error {
 	return check("cuCtxSynchronize", cu.Synchronize())
 }
 
+// send is upload in the harness's stream. What comes from memory that isn't pinned has been read when it returns.
+func send[T any](h *harness, to cu.DevicePtr, from []T) error {
+	return check("cuMemcpyHtoDAsync", cu.MemcpyHtoDAsync(to, unsafe.Pointer(unsafe.SliceData(from)), int64(len(from))*int64(unsafe.Sizeof(from[0])), h.stream))
+}
+
 // download wants the work that makes the data to be done already.
 func download[T any](to []T, from cu.DevicePtr) error {
 	n := int64(len(to)) * int64(unsafe.Sizeof(to[0]))
