@@ -237,13 +237,14 @@ func (h *harness) restore(had digests, all []content) error {
 func (h *harness) digest(all []content) ([]uint64, error) {
 	var f *finding[uint64]
 	err := h.gather(func() (err error) {
-		f, err = find[uint64](h, int64(len(all)))
-		for i, c := range all {
-			if err == nil {
-				err = h.hash(c.at, c.bytes, f, i)
-			}
+		if f, err = find[uint64](h, int64(len(all))); err != nil {
+			return err
 		}
-		return err
+		var list []piece
+		for i, c := range all {
+			list = append(list, f.piece(c.at, c.bytes, i))
+		}
+		return h.hash(list)
 	})
 	if err != nil {
 		return nil, err

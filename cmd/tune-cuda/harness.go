@@ -22,6 +22,7 @@ type harness struct {
 	report cu.DevicePtr
 	copied []byte
 	used   int64
+	pieces cu.DevicePtr // what is hashed, written when it is used
 }
 
 const (
@@ -54,6 +55,9 @@ func (d *device) loadHarness(file string) (*harness, error) {
 	if h.report, err = alloc(reportBytes); err == nil {
 		h.copied, err = allocHost(reportBytes)
 	}
+	if err == nil {
+		h.pieces, err = alloc(maxPieces * int64(unsafe.Sizeof(piece{})))
+	}
 	if err != nil {
 		h.free()
 		return nil, err
@@ -63,6 +67,7 @@ func (d *device) loadHarness(file string) (*harness, error) {
 
 func (h *harness) free() {
 	release(h.report)
+	release(h.pieces)
 	freeHost(h.copied)
 	_ = h.module.Unload()
 }
@@ -221,9 +226,37 @@ func (z zones) damaged(buffers []buffer) (name string, offset int64, in *guards)
 	return "", 0, nil
 }
 
-// hash adds the buffer's hash to the finding's element.
-func (h *harness) hash(of cu.DevicePtr, bytes int64, f *finding[uint64], i int) error {
-	return h.run("hash", blocksFor(bytes/8), uint64(of), uint64(bytes), uint64(f.at)+8*uint64(i))
+// A piece of memory, as in the harness, and the address of its hash.
+type piece struct {
+	at    cu.DevicePtr
+	bytes int64
+	to    cu.DevicePtr
+}
+
+// maxPieces is how many a launch hashes at most.
+const maxPieces = 4096
+
+// piece is memory whose hash is added to the finding's element.
+func (f *finding[T]) piece(at cu.DevicePtr, bytes int64, i int) piece {
+	return piece{at, bytes, f.at + cu.DevicePtr(8*i)}
+}
+
+// hash adds hashes to where they belong.
+func (h *harness) hash(all []piece) error {
+	for some := range slices.Chunk(all, maxPieces) {
+		if err := send(h, h.pieces, some); err != nil {
+			return err
+		}
+		widest := int64(0)
+		for _, p := range some {
+			widest = max(widest, p.bytes)
+		}
+		d := [6]uint32{uint32(min(blocksFor(widest/8), planRow(len(some), h.info.SMs))), uint32(len(some)), 1, threads, 1, 1}
+		if err := h.enqueue("hash", d, uint64(h.pieces)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (h *harness) differ(a, b cu.DevicePtr, n, size int64, f *finding[uint64], i int) error {

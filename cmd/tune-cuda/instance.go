@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log"
@@ -122,12 +123,14 @@ func (p *problem) review() error {
 	}
 	kept := map[string]*finding[uint64]{}
 	err := p.harness.gather(func() (err error) {
+		var all, some []piece
 		for key, k := range p.kept {
 			if n, ok := k.value.(*instance); ok && err == nil {
-				kept[key], err = p.startHash(n)
+				kept[key], some, err = p.pieces(n)
+				all = append(all, some...)
 			}
 		}
-		return err
+		return cmp.Or(err, p.harness.hash(all))
 	})
 	if err != nil {
 		return err
@@ -215,8 +218,9 @@ func (p *problem) fillInstance(n *instance, s wire.Shape, seed uint64, reference
 	}
 	var f *finding[uint64]
 	err = p.harness.gather(func() (err error) {
-		f, err = p.startHash(n)
-		return err
+		var all []piece
+		f, all, err = p.pieces(n)
+		return cmp.Or(err, p.harness.hash(all))
 	})
 	if err == nil {
 		n.hashes = f.read()
@@ -463,26 +467,20 @@ func (p *problem) unveiled(n *instance, s wire.Shape, do func() error) error {
 	return errors.Join(err, p.veil(n, s, key))
 }
 
-// startHash puts the hashing of an instance into the stream.
-func (p *problem) startHash(n *instance) (*finding[uint64], error) {
-	s := n.shape
-	f, err := find[uint64](p.harness, int64(2*len(p.buffers)))
-	if err != nil {
-		return nil, err
+// pieces are those of an instance, and where their hashes will be.
+func (p *problem) pieces(n *instance) (f *finding[uint64], all []piece, err error) {
+	if f, err = find[uint64](p.harness, int64(2*len(p.buffers))); err != nil {
+		return nil, nil, err
 	}
 	for i, b := range p.buffers {
 		if n.inputs[i] != 0 {
-			if err := p.harness.hash(n.inputs[i], s.Elements[i]*b.size(), f, 2*i); err != nil {
-				return nil, err
-			}
+			all = append(all, f.piece(n.inputs[i], n.shape.Elements[i]*b.size(), 2*i))
 		}
 		if n.want[i] != 0 {
-			if err := p.harness.hash(n.want[i], 8*s.Elements[i], f, 2*i+1); err != nil {
-				return nil, err
-			}
+			all = append(all, f.piece(n.want[i], 8*n.shape.Elements[i], 2*i+1))
 		}
 	}
-	return f, nil
+	return f, all, nil
 }
 
 // A set is working memory for one shape.

@@ -227,17 +227,19 @@ func (p *problem) inspect(l *look, work *workspace, w *set, s wire.Shape) (err e
 	if l.changed, err = find[uint64](p.harness, int64(len(p.buffers))); err != nil {
 		return err
 	}
-	for i, x := range p.buffers {
-		if x.Role == "in" {
-			if err := p.harness.hash(w.arrays[i], w.blocks[i].bytes, l.changed, i); err != nil {
-				return err
-			}
-		}
-	}
-	if l.zones, err = p.harness.lookAtGuards(w.guards, work); err != nil {
+	var all []piece
+	if l.again, all, err = p.pieces(l.instance); err != nil {
 		return err
 	}
-	if l.again, err = p.startHash(l.instance); err != nil {
+	for i, x := range p.buffers {
+		if x.Role == "in" {
+			all = append(all, l.changed.piece(w.arrays[i], w.blocks[i].bytes, i))
+		}
+	}
+	if err := p.harness.hash(all); err != nil {
+		return err
+	}
+	if l.zones, err = p.harness.lookAtGuards(w.guards, work); err != nil {
 		return err
 	}
 	l.outputs, err = p.startCompare(w.arrays, l.instance, s, stored, true)

@@ -736,19 +736,27 @@ static __device__ u64 sum(u64 v)
 	return part[0];
 }
 
-// hash adds a 64-bit hash of the buffer, which begins at a multiple of eight,
-// to the result. Order does not matter to a sum.
-EXPORT evotune_hash(const void *p, i64 bytes, u64 *result)
+// A piece is memory that begins at a multiple of eight, and where its hash belongs.
+struct piece {
+	const u8 *at;
+	i64 bytes;
+	u64 *to;
+};
+
+// hash adds a 64-bit hash of each piece to its result. Order does not matter to a sum. There is a
+// row of blocks for each piece.
+EXPORT evotune_hash(const piece *list)
 {
+	const piece p = list[blockIdx.y];
 	u64 h = 0;
-	i64 words = bytes / 8;
+	i64 words = p.bytes / 8;
 	for (i64 i = first_index(); i < words; i += stride())
-		h += mix(((const u64 *)p)[i] + mix((u64)i));
-	for (i64 i = 8 * words + first_index(); i < bytes; i += stride())
-		h += mix(((const u8 *)p)[i] + mix(~(u64)i));
+		h += mix(((const u64 *)p.at)[i] + mix((u64)i));
+	for (i64 i = 8 * words + first_index(); i < p.bytes; i += stride())
+		h += mix(p.at[i] + mix(~(u64)i));
 	h = sum(h);
 	if (threadIdx.x == 0)
-		atomicAdd(result, h);
+		atomicAdd(p.to, h);
 }
 
 // differ counts elements whose bits are not the same.
