@@ -32,6 +32,7 @@ const (
 type edge struct {
 	labs.EdgeCase
 	filling sync.Mutex // held while its inputs are made
+	taken   bool       // they have been drawn before, so they are kept or being made
 	file    string     // of the inputs; "" while there is none
 	content int        // with which of the contents that are made as a whole
 	// silent says that there is no right answer to compare with.
@@ -54,7 +55,7 @@ func (h *lab) edgesAt(d *shapeData) []*edge {
 // that are not kept.
 func comparable(list []*edge, bytes int) []*edge {
 	list = slices.DeleteFunc(slices.Clone(list), func(e *edge) bool { return e.silent })
-	kept := slices.DeleteFunc(slices.Clone(list), func(e *edge) bool { return e.file == "" })
+	kept := slices.DeleteFunc(slices.Clone(list), func(e *edge) bool { return !e.taken })
 	if len(kept) > 0 && (len(kept)+1)*bytes > labs.EdgeBudget {
 		return kept
 	}
@@ -67,6 +68,9 @@ func (h *lab) anyEdge(d *shapeData) ([]*edge, error) {
 	var due []*edge
 	if h.edgeless(d) == "" {
 		due = labs.AnyEdge(comparable(h.edgesAt(d), h.problem.inputBytes(d)), rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	}
+	for _, e := range due {
+		e.taken = true
 	}
 	made := d.wire.Made
 	h.furtherMu.Unlock()

@@ -90,7 +90,7 @@ func edgesMet(t *testing.T, h *lab, p evaluator.Purpose, do string, set int, wro
 
 // TestComparable: a search draws from what is kept once there is no room for more, and never what shows nothing.
 func TestComparable(t *testing.T) {
-	list := []*edge{{file: "a"}, {file: "b"}, {file: "c", silent: true}, {}, {silent: true}}
+	list := []*edge{{taken: true}, {taken: true}, {taken: true, silent: true}, {}, {silent: true}}
 	for bytes, want := range map[int][]*edge{
 		1: {list[0], list[1], list[3]}, labs.EdgeBudget / 3: {list[0], list[1], list[3]}, labs.EdgeBudget/3 + 1: {list[0], list[1]}, math.MaxInt32: {list[0], list[1]},
 	} {
