@@ -19,7 +19,7 @@ import (
 
 // harnessVersion changes whenever results of an older harness must not be
 // compared with newer ones.
-const harnessVersion = "cuda/11"
+const harnessVersion = "cuda/12"
 
 // Errors of the backend, for errors.Is.
 var (
