@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// Who came to the lab first goes first, whenever it began to wait.
+// The candidate that came to the lab first goes first, whenever it began to wait.
 func TestQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(1)

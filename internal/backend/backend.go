@@ -1,6 +1,6 @@
 // Package backend has the facts of every backend: what its definitions may say, how its
-// results are judged, and what commands need to know of it. Who asks "is this CUDA?" asks here
-// for the fact that the answer stands for.
+// results are judged, and what commands need to know of it. Code that would ask "is this CUDA?" asks
+// here for the fact that the answer stands for.
 //
 // It measures nothing and opens nothing. The labs are below evaluator, and the table
 // modules of the package evotune opens them. A new backend is a file here, named in All, its lab
@@ -36,7 +36,7 @@ type Facts struct {
 	// Keys are the parts of a definition that it supports beyond those that every backend does; see
 	// the constants.
 	Keys []string
-	// Flag says whether a kernel of others, judged or uploaded, may give a flag to its compiler.
+	// Flag says whether a file to judge, or an uploaded kernel, may give a flag to its compiler.
 	Flag func(flag string) bool
 	// Dialect declares kernels for a device; nil means plain C.
 	Dialect *Dialect

@@ -97,8 +97,8 @@ func (s *Service) downloadRoutes() {
 		})
 }
 
-// heavily waits for the only place among what takes much memory, and until no candidate is timed on
-// the processor.
+// heavily waits for the only place for work that takes much memory, and until no candidate is timed
+// on the processor.
 func (s *Service) heavily(ctx context.Context) (leave func(), err error) {
 	out, err := s.heavy.Share(ctx)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package turns says who may use what there is not enough of: a host's cores, a GPU, a place
-// among compilers. Who comes takes a part of it and gives it back; one who takes all of it is
-// alone. Everybody waits in one line.
+// Package turns shares what there is not enough of: a host's cores, a GPU, places among
+// compilers. A caller enters with a part of it and gives the part back when it leaves; a caller that
+// takes all parts is alone. All waiters are in one line.
 //
-// By default nobody overtakes: the first in line goes in as soon as there is enough for it, and
-// those behind wait with it. Ranks change the order of the line, and [Patience] who goes first where
-// changing over between those who share and those who are alone costs much.
+// By default no waiter overtakes: the first in line enters as soon as its part is free, and
+// those behind wait with it. Ranks change the order of the line. [Patience] changes whose turn it is, where
+// changing between sharing and being alone is expensive.
 //
 // Time is the package time's, so tests with testing/synctest take none.
 package turns
@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// Many is a size with room for any number that take a part of 1.
+// Many is a size with room for any number of parts of 1.
 const Many = 1 << 30
 
-// Patience lets those who want to be alone in several at a time, one after the other, since all
-// who share must finish first. Such a phase begins when Enough of them wait, when the first has
-// waited for Patience, or when nobody shares. It ends when nobody waits to be alone any more, or when it has lasted for
-// Longest and others want to share; then those have their turn.
+// Patience collects the waiters that want to be alone into phases, since all sharers must leave
+// before the first of them enters. In a phase they enter one after the other. It begins when Enough of them
+// wait, when the first has waited for Patience, or when there are no sharers. It ends when none of
+// them is left, or when it has lasted for Longest and sharers wait, which enter then.
 type Patience struct {
 	Enough   int
 	Patience time.Duration
@@ -39,12 +39,12 @@ type Turns struct {
 	waiting []*waiter // by rank; of equals by when they came
 
 	// With patience.
-	phase bool // only those who want to be alone are let in
+	phase bool // only waiters that want to be alone enter
 	began time.Time
-	turn  bool // the phase is over, and those who share go first
+	turn  bool // a phase ended by its length: sharers enter first
 	timer *time.Timer
 
-	alone           bool // one has all parts
+	alone           bool // a caller has all parts
 	since           time.Time
 	held            time.Duration
 	phases, entries int
@@ -56,14 +56,14 @@ type waiter struct {
 	in         chan struct{}
 }
 
-// New has size parts, which go to those who come in the order of the line.
+// New has size parts, which go to waiters in the order of the line.
 func New(size int64) *Turns { return &Turns{size: size, free: size} }
 
-// Patient has room for any number that share, or for one alone.
+// Patient has room for any number of sharers, or for one caller alone.
 func Patient(p Patience) *Turns { return &Turns{size: Many, free: Many, patience: &p} }
 
-// Enter waits for a part, behind those of the same or a lower rank, and returns how to give it back,
-// which may be called again. The error is ctx's: who gives up leaves no gap.
+// Enter waits for a part, behind waiters of the same or a lower rank, and returns what gives it
+// back; calling that again does nothing. The error is ctx's, and the line then goes on without this waiter.
 func (t *Turns) Enter(ctx context.Context, part, rank int64) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (t *Turns) Enter(ctx context.Context, part, rank int64) (leave func(), err 
 	defer t.mu.Unlock()
 	if i := slices.Index(t.waiting, w); i >= 0 {
 		t.waiting = slices.Delete(t.waiting, i, i+1)
-	} else { // let in at the same moment
+	} else { // it was admitted at the same moment
 		t.give(part)
 	}
 	t.admit()
@@ -106,18 +106,18 @@ func (t *Turns) Alone(ctx context.Context) (leave func(), err error) {
 	return t.Enter(ctx, t.size, 0)
 }
 
-// A Usage is what Turns has seen, and who is in.
+// A Usage says how Turns is used now, and was used since it was made.
 type Usage struct {
-	Alone   bool  // one is alone
-	Sharing int64 // the parts that others have
-	Waiting int   // those who wait to be alone
-	// Held is the time for which one was alone, ever; Entries counts how often one was, Phases the
-	// phases in which they were.
+	Alone   bool  // a caller is alone
+	Sharing int64 // parts that sharers have
+	Waiting int   // waiters that want to be alone
+	// Held is the total time for which a caller was alone, Entries how often, and Phases in how many
+	// phases.
 	Held            time.Duration
 	Entries, Phases int
 }
 
-// Usage tells.
+// Usage returns the usage.
 func (t *Turns) Usage() Usage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,7 +131,7 @@ func (t *Turns) Usage() Usage {
 	return u
 }
 
-// Close ends the timer of a patient one. It lets nobody in or out.
+// Close stops the timer that [Patient] uses. Waiters go on waiting.
 func (t *Turns) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +140,7 @@ func (t *Turns) Close() {
 	}
 }
 
-// let lets one in. The caller holds the lock, here and below.
+// let admits a waiter. The caller holds the lock, here and below.
 func (t *Turns) let(w *waiter) {
 	i := slices.Index(t.waiting, w)
 	t.waiting = slices.Delete(t.waiting, i, i+1)
@@ -158,7 +158,7 @@ func (t *Turns) give(part int64) {
 	}
 }
 
-// line is who waits to be alone, and who to share.
+// line splits the line into waiters that want to be alone and those that want to share.
 func (t *Turns) line() (loners, sharers []*waiter) {
 	for _, w := range t.waiting {
 		if w.part == t.size {
@@ -170,7 +170,7 @@ func (t *Turns) line() (loners, sharers []*waiter) {
 	return loners, sharers
 }
 
-// admit lets in whoever may come in.
+// admit lets in all waiters whose turn it is.
 func (t *Turns) admit() {
 	if t.patience != nil {
 		t.admitPatiently()
@@ -189,10 +189,10 @@ func (t *Turns) admitPatiently() {
 		case t.phase && len(loners) == 0:
 			t.phase, t.turn = false, false
 		case t.phase && len(sharers) > 0 && time.Since(t.began) > t.patience.Longest && !sharing:
-			// Those who share have waited long enough.
+			// The sharers have waited long enough.
 			t.phase, t.turn = false, true
 		case t.phase && sharing:
-			return // until they have come to an end
+			return // until the sharers have left
 		case t.phase:
 			t.let(loners[0])
 		case len(loners) > 0 && (!t.turn || len(sharers) == 0) && t.due(loners, sharing || len(sharers) > 0):
@@ -209,8 +209,8 @@ func (t *Turns) admitPatiently() {
 	}
 }
 
-// due says whether a phase should begin; if not, it has the question asked again later. Shared says
-// whether anybody shares, or wants to.
+// due says whether a phase should begin; if not, it sets a timer that asks again. Shared says
+// whether there are sharers, inside or in the line.
 func (t *Turns) due(loners []*waiter, shared bool) bool {
 	waited := time.Since(loners[0].since)
 	if len(loners) >= t.patience.Enough || waited >= t.patience.Patience || !shared {

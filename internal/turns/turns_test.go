@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A line has those who come, each for a second, and notes who goes in when.
+// A line notes when each waiter enters.
 type line struct {
 	*Turns
 	t     *testing.T
@@ -23,7 +23,7 @@ func newLine(t *testing.T, turns *Turns) *line {
 	return &line{Turns: turns, t: t, begin: time.Now(), in: map[string]time.Duration{}}
 }
 
-// come has one wait in line before come returns.
+// come puts a waiter into the line, or in, before it returns.
 func (l *line) come(ctx context.Context, name string, part, rank int64, stays time.Duration) {
 	l.all.Go(func() {
 		leave, err := l.Enter(ctx, part, rank)
@@ -43,7 +43,7 @@ func (l *line) come(ctx context.Context, name string, part, rank int64, stays ti
 	synctest.Wait()
 }
 
-// want says when everybody should have gone in; who is not named should not have.
+// want says when each waiter should have entered; one that is not named should not have.
 func (l *line) want(want map[string]time.Duration) {
 	l.t.Helper()
 	l.all.Wait()
@@ -56,11 +56,11 @@ func (l *line) want(want map[string]time.Duration) {
 		l.t.Errorf("%v went in, want %v", l.in, want)
 	}
 	if u := l.Usage(); u.Alone || u.Sharing != 0 || u.Waiting != 0 || len(l.waiting) != 0 {
-		l.t.Errorf("somebody is left: %+v", u)
+		l.t.Errorf("parts or waiters are left: %+v", u)
 	}
 }
 
-// Nobody overtakes, whether it shares or wants to be alone, and who gives up lets those behind in.
+// No waiter overtakes, whether it shares or wants to be alone, and one that gives up lets those behind enter.
 func TestInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, New(10))
@@ -80,7 +80,7 @@ func TestInTurn(t *testing.T) {
 	})
 }
 
-// Who gives up at the head of the line lets those behind in at once.
+// A waiter that gives up at the head of the line lets those behind enter at once.
 func TestHeadGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, New(10))
@@ -94,7 +94,7 @@ func TestHeadGivesUp(t *testing.T) {
 	})
 }
 
-// The lowest rank goes first, equals in the order in which they came.
+// The lowest rank enters first, equals in the order in which they came.
 func TestRanks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, New(1))
@@ -112,7 +112,7 @@ func TestRanks(t *testing.T) {
 	})
 }
 
-// A context that is over lets nobody in, also where there is room.
+// A context that is over does not enter, also where there is room.
 func TestOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -129,8 +129,8 @@ func TestOver(t *testing.T) {
 
 const ms = time.Millisecond
 
-// With patience, one who wants to be alone waits while others share, until it has waited long enough; those
-// who come to share meanwhile go in.
+// With patience, a waiter that wants to be alone waits while others share, until it has waited long
+// enough; sharers that come meanwhile enter.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, Patient(Patience{Enough: 3, Patience: 150 * ms, Longest: 2 * time.Second}))
@@ -147,7 +147,7 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// Enough of them make a phase at once, and go in one after the other before those who share.
+// Enough waiters begin a phase at once, and enter one after the other before sharers.
 func TestEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, Patient(Patience{Enough: 3, Patience: time.Hour, Longest: 2 * time.Second}))
@@ -163,8 +163,8 @@ func TestEnough(t *testing.T) {
 	})
 }
 
-// A phase ends when it has lasted long enough and others want to share: all of those go in, and a
-// new phase begins when its first has waited.
+// A phase ends when it has lasted long enough and sharers wait: all of those enter, and a new phase
+// begins when its first waiter has waited.
 func TestLongest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, Patient(Patience{Enough: 10, Patience: 50 * ms, Longest: 100 * ms}))
@@ -180,8 +180,8 @@ func TestLongest(t *testing.T) {
 	})
 }
 
-// Where one who waits gives up, the phase that it began ends; where it is let in at the same moment, its
-// part comes back.
+// When a waiter gives up, the phase that it began ends; when it is admitted at the same moment, its
+// part is free again.
 func TestGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLine(t, Patient(Patience{Enough: 1, Patience: time.Hour, Longest: time.Hour}))
@@ -217,8 +217,8 @@ func TestGivesUp(t *testing.T) {
 	})
 }
 
-// However they come, nobody shares while another is alone, all get their turn, and with patience
-// those who are alone come together.
+// In any order of coming, there are no sharers while a caller is alone, all get their turn, and with patience
+// several are alone in one phase.
 func TestKeepsApart(t *testing.T) {
 	for name, make := range map[string]func() *Turns{
 		"in turn":  func() *Turns { return New(Many) },
@@ -267,7 +267,7 @@ func TestKeepsApart(t *testing.T) {
 				all.Wait()
 				u := turns.Usage()
 				if len(wrong) > 0 || together == 0 || u.Waiting != 0 || turns.free != Many {
-					t.Errorf("%d times two were in who exclude each other, %d times two shared: %+v", len(wrong), together, u)
+					t.Errorf("%d times callers that exclude each other were in, %d times two shared: %+v", len(wrong), together, u)
 				}
 				if name == "patience" && (u.Phases == 0 || u.Phases > u.Entries/2) {
 					t.Errorf("%d entries in %d phases, want fewer than half as many", u.Entries, u.Phases)
@@ -278,7 +278,7 @@ func TestKeepsApart(t *testing.T) {
 	}
 }
 
-// BenchmarkShare is what a share costs where nobody else wants one.
+// BenchmarkShare is what a share costs without others.
 func BenchmarkShare(b *testing.B) {
 	turns := New(Many)
 	for b.Loop() {
