@@ -462,9 +462,9 @@ func TestRenderedText(t *testing.T) {
 				}
 			}
 			texts = append(texts, im.Starts...)
-			rng := rand.New(rand.NewSource(1))
+			space, rng := spaceOf(t, im), rand.New(rand.NewSource(1))
 			for range 3 {
-				add(im.Render(spaceOf(t, im).Random(rng)))
+				add(im.Render(space.Random(rng)))
 			}
 			line(im.Name, texts...)
 		}
