@@ -305,7 +305,11 @@ func TestWrongRequests(t *testing.T) {
 	f := serve(t, filepath.Join(t.TempDir(), "s.db"), 0)
 	for body, want := range map[string]api.Detail{
 		`{"kernel": "sgemm", "budget": {"minutes": 3}}`: {Location: "body.budget.minutes", Message: "unexpected property: there are cost_per_hour, evaluations, max_cost, patience, target, time_ns"},
-		`{"kernel": "sgemm", "bugdet": {}}`:             {Location: "body.bugdet", Message: "unexpected property: there are backend, budget, device, finalists, "},
+		`{"kernel": "sgemm", "bugdet": {}}`:             {Location: "body.bugdet", Message: "unexpected property: there are backend, budget, "},
+		// What a campaign fills in is none of a caller's: not the folders of definitions, which are the server's.
+		`{"kernel": "sgemm", "definitions": ["/etc"]}`: {Location: "body.definitions", Message: "unexpected property: there are backend, "},
+		`{"kernel": "sgemm", "limits": {}}`:            {Location: "body.limits", Message: "unexpected property: there are backend, "},
+		`{"kernel": "sgemm", "start": []}`:             {Location: "body.start", Message: "unexpected property: there are backend, "},
 	} {
 		var p api.Problem
 		f.do("POST", "/v1/campaigns", json.RawMessage(body), &p, 422)
