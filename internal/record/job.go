@@ -60,14 +60,18 @@ type Job struct {
 
 // SearchSeed is the job's Seed, also where that is left to its default.
 func (j Job) SearchSeed() int64 {
-	option.Fill(&j)
+	if j.Seed == nil {
+		option.Fill(&j)
+	}
 	return *j.Seed
 }
 
 // FinalsOf is how many candidates the finals measure, also where Finalists is left to its default; zero without finals,
 // for which stores from before the first release have -1.
 func (j Job) FinalsOf() int {
-	option.Fill(&j)
+	if j.Finalists == nil {
+		option.Fill(&j)
+	}
 	return max(0, *j.Finalists)
 }
 
