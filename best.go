@@ -86,15 +86,15 @@ func (m *Machine) question(of Question) (ask.Question, error) {
 	if of.DType == "" && len(of.Shapes) == 0 {
 		return q, nil
 	}
-	definition, err := of.Definition, error(nil)
-	if definition == nil {
-		definition, err = m.definition(of.Kernel)
+	kernel, err := of.Definition, error(nil)
+	if kernel == nil {
+		kernel, err = definition(m.Definitions, of.Kernel)
 	}
 	unknown := errors.Is(err, kernels.ErrUnknownKernel)
 	if err != nil && !unknown {
 		return q, err
 	}
-	q.Definition = definition
+	q.Definition = kernel
 	if unknown && of.DType != "" {
 		return q, badField("dtype", "needs the definition of the kernel: %w", err)
 	}
@@ -109,7 +109,7 @@ func (m *Machine) question(of Question) (ask.Question, error) {
 		case unknown:
 			return q, badField("shape", "%s: dimensions need the definition of the kernel; the name of a shape does not: %w", s, err)
 		default:
-			if q.Dims, err = ask.ParseShape(definition, s); err != nil {
+			if q.Dims, err = ask.ParseShape(kernel, s); err != nil {
 				return q, err
 			}
 		}

@@ -86,6 +86,32 @@ func RecordedJob(c store.Campaign) (Job, error) {
 	return j, nil
 }
 
+// read fills in what a job leaves out and no kernel decides, and lists the fields that are wrong whatever
+// the kernel is. The error is that of a job that contradicts itself, or names too much to look up.
+func (m *Machine) read(job Job) (Job, wrongFields, error) {
+	if job.Backend == "" {
+		job.Backend = Auto
+		if job.Table != "" {
+			job.Backend = Replay
+		}
+	}
+	if err := check(job); err != nil {
+		return job, nil, err
+	}
+	job.Definitions = folders(m.Definitions, job.Definitions)
+	if job.Table != "" {
+		job.Table = absolute(job.Table)
+	}
+	if !job.Sweep && job.Budget.IsZero() {
+		job.Budget.Time = DefaultTime
+	}
+	wrong := wrong(job)
+	if slices.ContainsFunc(wrong, func(f *FieldError) bool { return f.Field == "shape" || f.Field == "implementation" }) {
+		return job, nil, wrong.all()
+	}
+	return job, wrong, nil
+}
+
 // wrong lists the fields of a job that are wrong whatever its kernel is.
 func wrong(j Job) (list wrongFields) {
 	for _, w := range option.Check(j) {
@@ -132,32 +158,15 @@ func (t *Target) limits() map[string]any {
 	return m
 }
 
-// limits are the properties of a backend's device, for constraints.
-func (m *Machine) limits(name string) (map[string]int64, error) {
-	if m.Elsewhere != nil {
-		return m.Elsewhere.Limits, nil
+// folders joins lists of folders with definitions. The last folder that has a kernel
+// counts, and so does the last mention of a folder: joining the machine's folders to a
+// job that already has them changes nothing.
+func folders(lists ...[]string) (all []string) {
+	for _, dir := range slices.Concat(lists...) {
+		dir = absolute(dir)
+		all = append(slices.DeleteFunc(all, func(d string) bool { return d == dir }), dir)
 	}
-	b, err := m.backend(name)
-	if err != nil {
-		return nil, err
-	}
-	return limitsOf(b.Limits())
-}
-
-// limitsOf are the limits of a device, in the form that jobs have.
-func limitsOf(of map[string]any) (map[string]int64, error) {
-	if of == nil {
-		return nil, nil
-	}
-	m := make(map[string]int64, len(of))
-	for name, v := range of {
-		n, ok := v.(int64)
-		if !ok {
-			return nil, fmt.Errorf("the limit %s of the device is %v, not an integer", name, v)
-		}
-		m[name] = n
-	}
-	return m, nil
+	return all
 }
 
 func absolute(path string) string {

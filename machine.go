@@ -293,11 +293,56 @@ func unlocked(tools []evaluator.Tool, parts ...string) (lacks []string) {
 	return lacks
 }
 
-// definition finds a kernel.
-func (m *Machine) definition(kernel string) (*kernels.Definition, error) {
-	catalogue, err := kernels.Open(m.Definitions...)
+// complete fills in what a job leaves to the device of its backend.
+func (m *Machine) complete(job *Job) (err error) {
+	if job.Limits == nil {
+		if job.Limits, err = m.limits(job.Backend); err != nil {
+			return err
+		}
+	}
+	if each := backend.Of(job.Backend).Window; job.Window == 0 && each > 0 {
+		job.Window = min(each*m.count(job.Backend), MaxWindow)
+	}
+	return nil
+}
+
+// limits are the properties of a backend's device, for constraints.
+func (m *Machine) limits(name string) (map[string]int64, error) {
+	if m.Elsewhere != nil {
+		return m.Elsewhere.Limits, nil
+	}
+	b, err := m.backend(name)
 	if err != nil {
 		return nil, err
 	}
-	return catalogue.Get(kernel)
+	return limitsOf(b.Limits())
+}
+
+// limitsOf are the limits of a device, in the form that jobs have.
+func limitsOf(of map[string]any) (map[string]int64, error) {
+	if of == nil {
+		return nil, nil
+	}
+	m := make(map[string]int64, len(of))
+	for name, v := range of {
+		n, ok := v.(int64)
+		if !ok {
+			return nil, fmt.Errorf("the limit %s of the device is %v, not an integer", name, v)
+		}
+		m[name] = n
+	}
+	return m, nil
+}
+
+// definition finds a kernel among the built-in ones and those of folders.
+func definition(folders []string, kernel string) (*kernels.Definition, error) {
+	catalogue, err := kernels.Open(folders...)
+	if err != nil {
+		return nil, err
+	}
+	d, err := catalogue.Get(kernel)
+	if broken := catalogue.Errors(); errors.Is(err, kernels.ErrUnknownKernel) && len(broken) > 0 {
+		return nil, broken[0] // a folder that could not be read is the likelier reason
+	}
+	return d, err
 }

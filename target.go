@@ -61,25 +61,12 @@ func (m *Machine) Target(job Job) (*Target, error) {
 }
 
 func (m *Machine) target(job Job) (*Target, error) {
-	t := &Target{Job: job, machine: m}
-	if job.Backend == "" {
-		t.Job.Backend = Auto
-		if job.Table != "" {
-			t.Job.Backend = Replay
-		}
-	}
-	if err := check(t.Job); err != nil {
+	job, wrong, err := m.read(job)
+	if err != nil {
 		return nil, err
 	}
-	wrong := wrong(t.Job)
-	if slices.ContainsFunc(wrong, func(f *FieldError) bool { return f.Field == "shape" || f.Field == "implementation" }) {
-		return nil, wrong.all() // too many names to look up
-	}
-	t.Job.Definitions = folders(m.Definitions, job.Definitions)
-	if job.Table != "" {
-		t.Job.Table = absolute(job.Table)
-	}
-	err := t.load()
+	t := &Target{Job: job, machine: m}
+	err = t.load()
 	if fields := FieldErrors(err); len(wrong) > 0 && (err == nil || len(fields) > 0) {
 		return nil, append(wrong, fields...).all()
 	} else if len(wrong) > 0 && errors.Is(err, kernels.ErrUnknownKernel) {
@@ -90,22 +77,17 @@ func (m *Machine) target(job Job) (*Target, error) {
 	if job.Hash != "" && job.Hash != t.Job.Hash {
 		return nil, fmt.Errorf("the kernel %s is not the one that the job names (%.12s, here %.12s)", t.Job.Kernel, job.Hash, t.Job.Hash)
 	}
-	if job.Limits == nil && t.table == nil {
-		if t.Job.Limits, err = m.limits(t.Job.Backend); err != nil {
+	if t.table == nil {
+		if err := m.complete(&t.Job); err != nil {
 			return nil, err
 		}
 	}
 	t.leaveOut()
 	t.fit()
-	if each := backend.Of(t.Job.Backend).Window; t.Job.Window == 0 && each > 0 {
-		t.Job.Window = min(each*m.count(t.Job.Backend), MaxWindow)
-	}
 	if job.Sweep {
 		if err := t.sweep(); err != nil {
 			return nil, err
 		}
-	} else if job.Budget.IsZero() {
-		t.Job.Budget.Time = DefaultTime
 	}
 	return t, campaign.Validate(t.Job)
 }
@@ -172,15 +154,8 @@ func (t *Target) load() error {
 			return unknownBackend(t.Job.Backend)
 		}
 	}
-	catalogue, err := kernels.Open(t.Job.Definitions...)
-	if err != nil {
-		return err
-	}
-	if t.definition, err = catalogue.Get(t.Job.Kernel); err != nil {
-		// A folder that could not be read is the likelier reason.
-		if broken := catalogue.Errors(); errors.Is(err, kernels.ErrUnknownKernel) && len(broken) > 0 {
-			return broken[0]
-		}
+	var err error
+	if t.definition, err = definition(t.Job.Definitions, t.Job.Kernel); err != nil {
 		return err
 	}
 	t.Job.Hash = t.definition.Hash
@@ -221,17 +196,6 @@ func (t *Target) load() error {
 		t.Job.Shapes[i] = s.Name // dimensions are written in one form
 	}
 	return wrong.all()
-}
-
-// folders joins lists of folders with definitions. The last folder that has a kernel
-// counts, and so does the last mention of a folder: joining the machine's folders to a
-// job that already has them changes nothing.
-func folders(lists ...[]string) (all []string) {
-	for _, dir := range slices.Concat(lists...) {
-		dir = absolute(dir)
-		all = append(slices.DeleteFunc(all, func(d string) bool { return d == dir }), dir)
-	}
-	return all
 }
 
 // choose determines which implementations are searched, and gives those that the job names and the

@@ -155,7 +155,7 @@ func TestTargetBounds(t *testing.T) {
 // What a job leaves out is filled in, and what was filled in goes to another machine
 // as JSON and is the same job there.
 func TestTargetJob(t *testing.T) {
-	d, err := new(Machine).definition("softmax")
+	d, err := definition(nil, "softmax")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -276,7 +276,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	swap := func(s *state) (old *state) {
-		for _, mu := range []*sync.Mutex{&f.service.jobs.changing, &f.service.ops.mu} {
+		for _, mu := range []*sync.Mutex{&f.service.jobs.changing, &f.service.ops.changing} {
 			mu.Lock()
 			defer mu.Unlock()
 		}

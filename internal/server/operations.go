@@ -76,7 +76,9 @@ type operations struct {
 	s   *Service
 	dir string // of files
 
-	mu      sync.Mutex
+	changing sync.Mutex // as a scheduler's
+
+	mu      sync.Mutex // as a scheduler's
 	of      map[string]*action
 	running map[string]context.CancelFunc
 	prepare map[string]*evaluator.Preparation // of those that measure
@@ -124,14 +126,16 @@ func (o *operations) sweep() error {
 }
 
 // forget forgets operations that have ended long ago, and the oldest where there are too many,
-// with what was sent for them and what they made. The caller holds the lock, or has it all alone.
+// with what was sent for them and what they made. The caller holds changing, or has it all alone.
 func (o *operations) forget(now time.Time) (err error) {
 	ended := slices.DeleteFunc(o.sorted(), func(a *action) bool { return !a.State.Ended() })
 	for i, old := range ended {
 		if i >= len(ended)-maxKept && now.Sub(old.Ended) <= operationMemory {
 			continue
 		}
+		o.mu.Lock()
 		delete(o.of, old.ID)
+		o.mu.Unlock()
 		err = errors.Join(err, o.s.state.change(func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte(opsBucket)).Delete([]byte(old.ID))
 		}), os.RemoveAll(o.folder(old.ID)))
@@ -141,8 +145,8 @@ func (o *operations) forget(now time.Time) (err error) {
 
 // start goes on with what waits.
 func (o *operations) start() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.changing.Lock()
+	defer o.changing.Unlock()
 	for _, a := range o.sorted() {
 		if a.State == api.Queued {
 			o.begin(a)
@@ -150,7 +154,7 @@ func (o *operations) start() {
 	}
 }
 
-// sorted lists all, the oldest first. The caller holds the lock.
+// sorted lists all, the oldest first. The caller holds a lock.
 func (o *operations) sorted() []*action {
 	return slices.SortedFunc(maps.Values(o.of), func(a, b *action) int { return cmp.Compare(a.Turn, b.Turn) })
 }
@@ -166,8 +170,8 @@ func (o *operations) add(ctx context.Context, a action, prepare func(dir string)
 	b := make([]byte, 6)
 	rand.Read(b) //nolint:errcheck // never fails
 	a.ID, a.State, a.Started, a.By = operationPrefix+hex.EncodeToString(b), api.Queued, time.Now().UTC(), callerOf(ctx).name
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.changing.Lock()
+	defer o.changing.Unlock()
 	waiting := 0
 	for _, other := range o.of {
 		if !other.State.Ended() {
@@ -204,9 +208,12 @@ func (o *operations) add(ctx context.Context, a action, prepare func(dir string)
 	if err != nil {
 		return a.Operation, errors.Join(err, os.RemoveAll(o.folder(a.ID)))
 	}
+	added := a.Operation
+	o.mu.Lock()
 	o.of[a.ID] = &a
+	o.mu.Unlock()
 	o.begin(&a)
-	return a.Operation, nil
+	return added, nil
 }
 
 // folder is where the files of an operation are.
@@ -230,38 +237,44 @@ func (o *operations) hidden(text, id string) string {
 	return strings.ReplaceAll(text, o.folder(id)+string(filepath.Separator), "")
 }
 
-// begin runs an operation as soon as its device is free. The caller holds the lock.
+// begin runs an operation as soon as its device is free. The caller holds changing.
 func (o *operations) begin(a *action) {
 	ctx, cancel := context.WithCancel(o.ctx)
+	o.mu.Lock()
 	o.running[a.ID] = cancel
+	o.mu.Unlock()
 	asked := *a
 	o.group.Go(func() {
 		defer cancel()
 		result, download, err := o.run(ctx, asked)
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.running, a.ID)
-		delete(o.prepare, a.ID)
+		o.changing.Lock()
+		defer o.changing.Unlock()
+		next := *a
 		switch {
 		case a.State == api.Cancelled:
 		case err != nil && o.ctx.Err() != nil:
-			a.State = api.Queued // the next service does it
+			next.State = api.Queued // the next service does it
 		case err != nil:
-			a.State, a.Error = api.Failed, o.hidden(err.Error(), a.ID)
+			next.State, next.Error = api.Failed, o.hidden(err.Error(), a.ID)
 		default:
-			a.State, a.Result, a.Download = api.Finished, result, download
+			next.State, next.Result, next.Download = api.Finished, result, download
 		}
-		if a.State.Ended() {
-			a.Ended = time.Now().UTC()
+		if next.State.Ended() {
+			next.Ended = time.Now().UTC()
 		}
-		o.settle(a)
+		o.settle(a, next)
 	})
 }
 
 // settle makes durable what became of an operation, and forgets the oldest. The caller holds
-// the lock.
-func (o *operations) settle(a *action) {
-	err := o.keep(a)
+// changing.
+func (o *operations) settle(a *action, next action) {
+	err := o.keep(&next)
+	o.mu.Lock()
+	*a = next
+	delete(o.running, a.ID)
+	delete(o.prepare, a.ID)
+	o.mu.Unlock()
 	if a.State.Ended() && a.Download == "" {
 		err = errors.Join(err, os.RemoveAll(o.folder(a.ID)))
 	}
@@ -270,16 +283,28 @@ func (o *operations) settle(a *action) {
 	}
 }
 
-// entered notes that an operation runs.
-func (o *operations) entered(id string) error {
+// become makes an operation what it is to be, once that is durable. The caller holds changing.
+func (o *operations) become(a *action, next action) error {
+	if err := o.keep(&next); err != nil {
+		return err
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	*a = next
+	return nil
+}
+
+// entered notes that an operation runs.
+func (o *operations) entered(id string) error {
+	o.changing.Lock()
+	defer o.changing.Unlock()
 	a := o.of[id]
 	if a == nil || a.State != api.Queued { // one that was cancelled may be forgotten by now
 		return context.Canceled
 	}
-	a.State = api.Preparing
-	return o.keep(a)
+	next := *a
+	next.State = api.Preparing
+	return o.become(a, next)
 }
 
 // run does what was asked for, and gives the result and the path of the files.
@@ -445,7 +470,7 @@ func (o *operations) export(ctx context.Context, a action) (any, error) {
 // archiveName is the file of an operation that is downloaded.
 const archiveName = "files.zip"
 
-// find is an operation by its ID.
+// find is an operation by its ID. The caller holds a lock.
 func (o *operations) find(id string) (*action, error) {
 	if a := o.of[id]; a != nil {
 		return a, nil
@@ -455,8 +480,8 @@ func (o *operations) find(id string) (*action, error) {
 
 // stop cancels an operation.
 func (o *operations) stop(id string) (api.Operation, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.changing.Lock()
+	defer o.changing.Unlock()
 	a, err := o.find(id)
 	switch {
 	case err != nil:
@@ -466,11 +491,10 @@ func (o *operations) stop(id string) (api.Operation, error) {
 	case a.State.Ended():
 		return a.Operation, fail(http.StatusConflict, api.Conflict, fmt.Sprintf("operation %s is %s", id, a.State))
 	}
-	was := a.Operation
-	a.State, a.Ended = api.Cancelled, time.Now().UTC()
-	if err := o.keep(a); err != nil {
-		a.Operation = was
-		return was, err
+	next := *a
+	next.State, next.Ended = api.Cancelled, time.Now().UTC()
+	if err := o.become(a, next); err != nil {
+		return a.Operation, err
 	}
 	if cancel := o.running[id]; cancel != nil {
 		cancel() // what it leaves is settled there
@@ -480,9 +504,9 @@ func (o *operations) stop(id string) (api.Operation, error) {
 
 // close cancels what runs, which the next service does again.
 func (o *operations) close() {
-	o.mu.Lock()
+	o.changing.Lock()
 	o.closed = true
-	o.mu.Unlock()
+	o.changing.Unlock()
 	o.cancel()
 	o.group.Wait()
 }

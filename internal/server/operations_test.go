@@ -304,9 +304,9 @@ func TestOperationsForgotten(t *testing.T) {
 	}
 	f.do("GET", "/v1/operations/op-old", nil, nil, 404)
 	f.do("GET", "/v1/operations/op-new", nil, nil, 200)
-	f.service.ops.mu.Lock()
+	f.service.ops.changing.Lock()
 	err = f.service.ops.forget(now.Add(operationMemory + time.Minute))
-	f.service.ops.mu.Unlock()
+	f.service.ops.changing.Unlock()
 	if err != nil || len(folders()) > 0 {
 		t.Errorf("folders: %v, %v", folders(), err)
 	}

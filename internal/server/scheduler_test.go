@@ -2,6 +2,7 @@ package server
 
 import (
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,25 +12,27 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// TestDiskHoldsNobody: whoever asks what the scheduler knows does not wait for a disk that something
-// else writes to.
+// TestDiskHoldsNobody: whoever asks what is known of campaigns and operations does not wait for a disk
+// that something else writes to.
 func TestDiskHoldsNobody(t *testing.T) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "s.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	var jobs atomic.Pointer[scheduler]
+	var service atomic.Pointer[Service]
 	var writes, held atomic.Int64
 	f := serveWith(t, Options{Store: s, Machine: &evotune.Machine{ReplayLatency: time.Millisecond}, touched: func() {
-		q := jobs.Load()
-		if q == nil || held.Load() > 0 {
+		s := service.Load()
+		if s == nil || held.Load() > 0 {
 			return
 		}
 		asked := make(chan bool)
 		go func() {
-			q.mu.Lock()
-			q.mu.Unlock() //nolint:staticcheck // it is asked whether it can be had
+			for _, mu := range []*sync.Mutex{&s.jobs.mu, &s.ops.mu} {
+				mu.Lock()
+				mu.Unlock() //nolint:staticcheck // it is asked whether it can be had
+			}
 			close(asked)
 		}()
 		select {
@@ -40,21 +43,23 @@ func TestDiskHoldsNobody(t *testing.T) {
 		}
 	}})
 	defer f.stop()
-	jobs.Store(f.service.jobs)
+	service.Store(f.service)
 	one, two := f.submit(1, 1000), f.submit(2, 20)
 	urgent := 5
 	f.do("PATCH", "/v1/campaigns/"+one.ID, api.Change{Priority: &urgent, Budget: &evotune.Budget{Evaluations: 500}}, nil, 200)
 	for _, action := range []string{"pause", "resume", "cancel"} {
 		f.do("POST", "/v1/campaigns/"+one.ID+"/"+action, nil, nil, 200)
 	}
-	f.until(two.ID, api.Finished)
+	best := f.until(two.ID, api.Finished).Best
 	d, err := f.service.jobs.claim(t.Context(), "op-1", evotune.CPU)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.service.jobs.release(d, "op-1")
-	if held.Load() > 0 || writes.Load() < 9 {
-		t.Errorf("the scheduler was locked during %d writes, and free during %d", held.Load(), writes.Load())
+	a := f.begin("/v1/candidates/"+best+"/verify", api.Verify{})
+	f.do("DELETE", "/v1/operations/"+a.ID, nil, nil, 200)
+	if held.Load() > 0 || writes.Load() < 11 {
+		t.Errorf("a lock that answers take was held during %d writes, and free during %d", held.Load(), writes.Load())
 	}
 }
 

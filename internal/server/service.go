@@ -238,9 +238,9 @@ func (s *Service) tidy() {
 	defer tick.Stop()
 	for last := false; !last; {
 		s.pruneTokens(time.Now())
-		s.ops.mu.Lock()
+		s.ops.changing.Lock()
 		err := s.ops.forget(time.Now())
-		s.ops.mu.Unlock()
+		s.ops.changing.Unlock()
 		if err != nil {
 			s.log.Error("old operations are not forgotten", "error", err)
 		}
