@@ -110,7 +110,7 @@ func (m *Machine) Continue(s *store.Store, id string, b Budget) (*Target, error)
 		return nil, err
 	}
 	if a := t.Job.Arch; a != "" && a != runtime.GOARCH {
-		return nil, badInput(fmt.Errorf("campaign %s was searched on %s and this is %s, which rounds otherwise: its path would be another; go on with it on %s, or start a new campaign", c.ID, a, runtime.GOARCH, a))
+		return nil, badInput(fmt.Errorf("campaign %s began on %s; floating-point results on %s differ, so its path would change: resume it on %s, or start a new campaign", c.ID, a, runtime.GOARCH, a))
 	}
 	return t, badInput(campaign.Validate(t.Job))
 }

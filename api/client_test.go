@@ -373,7 +373,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// TestNotTheService: what is no service, or sends the client elsewhere with its token, is
+// TestNotTheService: what is not a service, or sends the client elsewhere with its token, is
 // told in one line.
 func TestNotTheService(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the token was taken elsewhere") }))

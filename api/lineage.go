@@ -32,14 +32,14 @@ func LineageOf(root *store.Node) Lineage {
 // Node returns the lineage in the store's form.
 func (l Lineage) Node() (*store.Node, error) {
 	if len(l.Candidates) == 0 || len(l.Parents) != len(l.Candidates) {
-		return nil, errors.New("the answer is no lineage")
+		return nil, errors.New("the answer is not a lineage")
 	}
 	nodes := make([]store.Node, len(l.Candidates))
 	for i, c := range l.Candidates {
 		nodes[i].Candidate = c
 		for _, j := range l.Parents[i] {
 			if j < 0 || j >= len(nodes) {
-				return nil, errors.New("the answer is no lineage")
+				return nil, errors.New("the answer is not a lineage")
 			}
 			nodes[i].Parents = append(nodes[i].Parents, &nodes[j])
 		}

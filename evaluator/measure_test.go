@@ -451,7 +451,7 @@ func TestClocksOnAGPU(t *testing.T) {
 			t.Errorf("%s: wrong is %t: %s", c.what, got, tl.lie())
 		}
 	}
-	// A host that is late now and then is no lie, and its readings do not count.
+	// A host that is late now and then is not a lie, and its readings do not count.
 	tl := j.newTally(Artifact{}, j.plan.Tune[0])
 	for i := range 40 {
 		mine, theirs := Reading{NS: 10e3, WallNS: 520e3}, Reading{NS: 10e3, WallNS: 520e3}

@@ -51,7 +51,7 @@ func fields(s string) ([]field, error) {
 		}
 		name := strings.TrimRight(s[start:start+eq], " ")
 		if !expr.IsName(name) {
-			return fail(start, "%q is no gene name (letters, digits and _, not a digit first)", name)
+			return fail(start, "%q is not a gene name (letters, digits and _, not a digit first)", name)
 		}
 		if seen[name] {
 			return fail(start, "gene %s is given twice", name)

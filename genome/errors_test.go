@@ -233,7 +233,7 @@ func TestParseErrors(t *testing.T) {
 		"A":               "column 1: NAME=VALUE expected",
 		"A=1,":            "column 5: NAME=VALUE expected",
 		"A=1,A=2":         "column 5: gene A is given twice",
-		"A=1,=2":          `"" is no gene name`,
+		"A=1,=2":          `"" is not a gene name`,
 		"A=":              "a value is missing",
 		`A=1,TEXT="x`:     "column 10: the quoted string of TEXT",
 		`TEXT="x"y`:       "column 9: a comma expected",

@@ -142,7 +142,7 @@ func TestOperatorsGiveValidGenomes(t *testing.T) {
 			}
 			for _, n := range s.Adjacent(a) {
 				if !hamming[n] {
-					t.Fatalf("Adjacent(%v) has %v, which is no neighbour", a, n)
+					t.Fatalf("Adjacent(%v) has %v, which is not a neighbour", a, n)
 				}
 			}
 			for x, y := range map[Genome]Genome{a: b, b: mutant} {

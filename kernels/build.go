@@ -489,7 +489,7 @@ var dataForm = regexp.MustCompile(`^\s*([A-Za-z]+)\s*\(\s*([^()]*?)\s*\)\s*$`)
 func (l *loader) data(n *node, text string, dtype DType) Data {
 	m := dataForm.FindStringSubmatch(text)
 	if m == nil {
-		l.d.fail(n.at, "data %q is no distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi), constant(x) or python(FUNCTION)", text)
+		l.d.fail(n.at, "data %q is not a distribution: write uniform(lo,hi), normal(mean,std), integers(lo,hi), constant(x) or python(FUNCTION)", text)
 	}
 	d := Data{Distribution: Distribution(m[1])}
 	known := []Distribution{Uniform, Normal, Integers, Constant, Python, Permutation, Between, Offsets}
@@ -530,7 +530,7 @@ func (l *loader) data(n *node, text string, dtype DType) Data {
 	for i, a := range args {
 		x, err := strconv.ParseFloat(strings.TrimSpace(a), 64)
 		if err != nil || x != x || x > 1e300 || x < -1e300 {
-			l.d.fail(n.at, "%s: %q is no finite number", d.Distribution, strings.TrimSpace(a))
+			l.d.fail(n.at, "%s: %q is not a finite number", d.Distribution, strings.TrimSpace(a))
 		}
 		if i == 0 {
 			d.A = x
@@ -562,7 +562,7 @@ var domainForm = regexp.MustCompile(`^\s*([\[(])\s*([^,\s]+)\s*,\s*([^,\s]+)\s*(
 func (l *loader) interval(b *Buffer, n *node) {
 	m := domainForm.FindStringSubmatch(n.str)
 	if m == nil {
-		l.d.fail(n.at, "the domain %q of %s is no interval: write \"[-1e4, 1e4]\", or \"(0, 1]\" where an end does not belong to it", n.str, b.Name)
+		l.d.fail(n.at, "the domain %q of %s is not an interval: write \"[-1e4, 1e4]\", or \"(0, 1]\" where an end does not belong to it", n.str, b.Name)
 	}
 	lo, err1 := strconv.ParseFloat(m[2], 64)
 	hi, err2 := strconv.ParseFloat(m[3], 64)

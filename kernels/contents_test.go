@@ -89,7 +89,7 @@ func TestFurtherNames(t *testing.T) {
 		{"dtype = \"f32\"\nrole = \"in\"\ndata = \"constant(2)\"", "[2, 2]", ""},
 		{"dtype = \"f32\"\nrole = \"in\"\ndata = \"constant(2)\"\ndomain = \"[1, 2)\"", "", "the domain of X does not hold its data constant(2): widen it"},
 		{"dtype = \"f32\"\nrole = \"in\"\ndata = \"uniform(-1,1)\"\ndomain = \"[0, 1]\"", "", "the domain of X does not hold its data uniform(-1,1): widen it"},
-		{"dtype = \"f32\"\nrole = \"in\"\ndata = \"uniform(-1,1)\"\ndomain = \"-1 to 1\"", "", `the domain "-1 to 1" of X is no interval: write "[-1e4, 1e4]", or "(0, 1]" where an end does not belong to it`},
+		{"dtype = \"f32\"\nrole = \"in\"\ndata = \"uniform(-1,1)\"\ndomain = \"-1 to 1\"", "", `the domain "-1 to 1" of X is not an interval: write "[-1e4, 1e4]", or "(0, 1]" where an end does not belong to it`},
 		{"dtype = \"f32\"\nrole = \"in\"\ndata = \"uniform(-1,1)\"\ndomain = \"[2, -2]\"", "", "the domain of X is empty in f32: put the smaller end first"},
 		{"dtype = \"f16\"\nrole = \"in\"\ndata = \"uniform(-1,1)\"\ndomain = \"[-1e5, 1e5]\"", "", `the ends of the domain "[-1e5, 1e5]" of X must be numbers that f16 holds, from -65504 to 65504`},
 		{"dtype = \"f32\"\nrole = \"in\"\ndata = \"uniform(-1,1)\"\ndomain = \"[-inf, nan]\"", "", `the ends of the domain "[-inf, nan]" of X must be numbers that f32 holds`},

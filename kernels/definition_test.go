@@ -17,7 +17,7 @@ func TestFlags(t *testing.T) {
 	if diff := cmp.Diff([]string{"CAUSAL", "BIAS"}, d.Flags()); diff != "" {
 		t.Error(diff)
 	}
-	// A size on another backend is no flag.
+	// A size on another backend is not a flag.
 	d.Variants["cuda"].Shapes[0].Dims["BIAS"] = 2
 	if diff := cmp.Diff([]string{"CAUSAL"}, d.Flags()); diff != "" {
 		t.Error(diff)

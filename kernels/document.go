@@ -242,7 +242,7 @@ func (d *document) build() {
 func TOMLFault(msg string) string {
 	msg = strings.Replace(strings.TrimPrefix(msg, "toml: "), "not eof", "but the file ends", 1)
 	if msg == "incomplete number" { // of anything that is not a value
-		return "this is no value: a string needs quotes"
+		return "this is not a value: a string needs quotes"
 	}
 	return msg
 }

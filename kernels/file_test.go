@@ -172,7 +172,7 @@ func TestFromFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const braces = "/* {{.NOTHING}} is no template here */ int a[1] = {{0}}; /* <no value> */\n"
+	const braces = "/* {{.NOTHING}} is not a template here */ int a[1] = {{0}}; /* <no value> */\n"
 	dir := write(t, map[string]string{
 		"kernel.c":      "#include \"a.h\"\n#include \"sub/b.h\"\n#include \"absent.h\"\n#include \"../outside.h\"\n#include <math.h>\n" + braces,
 		"a.h":           "#include \"kernel.h\"\n#include \"a.h\"\n",

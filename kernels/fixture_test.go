@@ -134,7 +134,7 @@ when = "THREADS > 1"
 
 [[implementation.constraint]]
 expr = "TILE*ROWS <= M*2"
-why = "a tile is no larger than the matrix"
+why = "a tile is not larger than the matrix"
 
 [[implementation.constraint]]
 expr = "TILE*ROWS*4 <= device_l1_bytes"

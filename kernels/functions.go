@@ -151,7 +151,7 @@ func log2(a any) (int64, error) {
 		return 0, err
 	}
 	if x < 1 || bits.OnesCount64(uint64(x)) != 1 {
-		return 0, fmt.Errorf("log2: %d is no power of two", x)
+		return 0, fmt.Errorf("log2: %d is not a power of two", x)
 	}
 	return int64(bits.TrailingZeros64(uint64(x))), nil
 }

@@ -115,7 +115,7 @@ func (l *loader) start(n *node, im *Implementation) {
 			l.d.fail(n.at, "start %q: there is no parameter %s", n.str, name)
 		}
 		if v := values[name]; !slices.Contains(im.Parameters[i].Values, v) {
-			l.d.fail(n.at, "start %q: %s is no value of %s", n.str, v, name)
+			l.d.fail(n.at, "start %q: %s is not a value of %s", n.str, v, name)
 		}
 	}
 	for _, g := range im.Parameters {
@@ -249,7 +249,7 @@ func (l *loader) domain(t *parameterTable) (values []genome.Value, ordinal bool)
 	if key == "pow2" {
 		for _, item := range form.items {
 			if v := item.value.(int64); v < 1 || bits.OnesCount64(uint64(v)) != 1 {
-				l.d.fail(item.at, "pow2 of %s: %d is no power of two", name, v)
+				l.d.fail(item.at, "pow2 of %s: %d is not a power of two", name, v)
 			}
 		}
 		for v := lo; v > 0 && v <= hi; v *= 2 {
@@ -579,7 +579,7 @@ func (im *Implementation) refuse() string {
 		for name := range im.baseline.exprs {
 			g := im.Parameters[slices.IndexFunc(im.Parameters, func(g genome.Gene) bool { return g.Name == name })]
 			if x, err := genome.ValueOf(values[name]); err != nil || !slices.Contains(g.Values, x) {
-				return fmt.Sprintf("at shape %s: %s gives %v, which is no value of %s", s.Name, im.baseline.exprs[name].src, values[name], name)
+				return fmt.Sprintf("at shape %s: %s gives %v, which is not a value of %s", s.Name, im.baseline.exprs[name].src, values[name], name)
 			}
 		}
 		genes := im.narrowed(values)

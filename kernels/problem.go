@@ -813,7 +813,7 @@ func (p *Problem) ScalarValues(s Shape) ([]float64, error) {
 			return nil, fmt.Errorf("scalar %s at shape %s: %w", sc.Name, s.Name, err)
 		}
 		if !sc.holds(x) {
-			return nil, fmt.Errorf("scalar %s at shape %s: %q gives %g, which is no %s", sc.Name, s.Name, sc.expr.src, x, sc.DType)
+			return nil, fmt.Errorf("scalar %s at shape %s: %q gives %g, which is not of the type %s", sc.Name, s.Name, sc.expr.src, x, sc.DType)
 		}
 		out[i] = x
 	}

@@ -165,7 +165,7 @@ func (im *Implementation) missing(key string) string {
 			return fmt.Sprintf(`the template uses .%s, which exists only when %s: put it inside {{if has $ "%s"}} ... {{end}}`, key, g.When, key)
 		}
 	}
-	return fmt.Sprintf("the template uses .%s, which is no parameter of implementation %s: %s", key, im.Name, naming.Suggest(key, names))
+	return fmt.Sprintf("the template uses .%s, which is not a parameter of implementation %s: %s", key, im.Name, naming.Suggest(key, names))
 }
 
 // Render fills the template and the flags with a genome. The error is an

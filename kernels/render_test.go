@@ -153,16 +153,16 @@ func TestRenderErrors(t *testing.T) {
 		old, new string // in kernel.toml
 		want     string
 	}{
-		{name: "missing key", template: "a\n  {{.TILES}}\n", want: "k/tiled.c.tmpl:2:5: the template uses .TILES, which is no parameter of implementation tiled: did you mean TILE?"},
-		{name: "missing key by index", template: "{{index . \"TILES\"}}\n", want: "k/tiled.c.tmpl:1:3: the template uses .TILES, which is no parameter of implementation tiled: did you mean TILE?"},
+		{name: "missing key", template: "a\n  {{.TILES}}\n", want: "k/tiled.c.tmpl:2:5: the template uses .TILES, which is not a parameter of implementation tiled: did you mean TILE?"},
+		{name: "missing key by index", template: "{{index . \"TILES\"}}\n", want: "k/tiled.c.tmpl:1:3: the template uses .TILES, which is not a parameter of implementation tiled: did you mean TILE?"},
 		{name: "inactive parameter", template: "{{.SPLIT}}\n", want: `k/tiled.c.tmpl:1:3: the template uses .SPLIT, which exists only when THREADS > 1: put it inside {{if has $ "SPLIT"}} ... {{end}}`},
-		{name: "dimension", template: "{{.M}}\n", want: "k/tiled.c.tmpl:1:3: the template uses .M, which is no parameter of implementation tiled: there are TILE, ROWS, OPTIMIZE, FAST, SCALE, THREADS, SPLIT"},
+		{name: "dimension", template: "{{.M}}\n", want: "k/tiled.c.tmpl:1:3: the template uses .M, which is not a parameter of implementation tiled: there are TILE, ROWS, OPTIMIZE, FAST, SCALE, THREADS, SPLIT"},
 		{name: "own failure", template: "\n{{fail \"no such tile\"}}\n", want: `k/tiled.c.tmpl:2:3: {{fail "no such tile"}}: error calling fail: no such tile`},
 		{name: "division by zero", template: "{{div 1 0}}\n", want: "k/tiled.c.tmpl:1:3: {{div 1 0}}: error calling div: div: division of 1 by zero"},
 		{name: "nothing printed", template: "{{define \"x\"}}{{.}}{{end}}{{template \"x\"}}", want: "k/tiled.c.tmpl:1: the template prints a value that does not exist (<no value>)"},
 		{name: "endless", template: "{{range until 65536}}{{range until 65536}}xxxxxxxx{{end}}{{end}}", want: "k/tiled.c.tmpl:1: the rendered text is longer than 8388608 bytes"},
 		{name: "recursion", template: "{{define \"x\"}}{{template \"x\" .}}{{end}}{{template \"x\" .}}", want: `k/tiled.c.tmpl:1:26: {{template "x" .}}: exceeded maximum template depth (100000)`},
-		{name: "flag", old: `"{{.OPTIMIZE}}"`, new: `"-O{{.LEVEL}}"`, want: `k/kernel.toml:88:10: flag "-O{{.LEVEL}}": the template uses .LEVEL, which is no parameter of implementation tiled: there are TILE, ROWS, OPTIMIZE, FAST, SCALE, THREADS, SPLIT`},
+		{name: "flag", old: `"{{.OPTIMIZE}}"`, new: `"-O{{.LEVEL}}"`, want: `k/kernel.toml:88:10: flag "-O{{.LEVEL}}": the template uses .LEVEL, which is not a parameter of implementation tiled: there are TILE, ROWS, OPTIMIZE, FAST, SCALE, THREADS, SPLIT`},
 		{name: "threads of nobody", old: `threads = "THREADS"`, new: `threads = "THREADS - 1"`, want: `k/kernel.toml:89:11: threads: "THREADS - 1" gives 0 for the genome TILE=4,ROWS=2,OPTIMIZE="-O2",FAST=false,SCALE=1.0,THREADS=1, expected 1 to 1024`},
 		{name: "threads of an inactive parameter", old: `threads = "THREADS"`, new: `threads = "SPLIT == 'rows' ? 1 : 2"`, want: `k/kernel.toml:89:11: threads: expression "SPLIT == 'rows' ? 1 : 2": no value for SPLIT`},
 	}

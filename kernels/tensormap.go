@@ -172,7 +172,7 @@ func (m *TensorMap) at(p *Problem, env map[string]any, s Shape) (geo MapGeometry
 		}
 		switch {
 		case bytes%mapAlignment != 0:
-			return geo, e, advised{fmt.Errorf("%s: axis %d has a stride of %d bytes, which is no multiple of %d", what, i+1, bytes, mapAlignment), constrain}
+			return geo, e, advised{fmt.Errorf("%s: axis %d has a stride of %d bytes, which is not a multiple of %d", what, i+1, bytes, mapAlignment), constrain}
 		case bytes >= maxMapStride:
 			return geo, e, advised{fmt.Errorf("%s: axis %d has a stride of 2^40 bytes or more", what, i+1), constrain}
 		}
@@ -206,7 +206,7 @@ func (m *TensorMap) at(p *Problem, env map[string]any, s Shape) (geo MapGeometry
 	}
 	switch inner := geo.Box[0] * size; {
 	case inner%mapAlignment != 0:
-		return geo, m.box[0], advised{fmt.Errorf("box: the innermost row has %d bytes, which is no multiple of %d", inner, mapAlignment), "give it another size"}
+		return geo, m.box[0], advised{fmt.Errorf("box: the innermost row has %d bytes, which is not a multiple of %d", inner, mapAlignment), "give it another size"}
 	case geo.Swizzle > 0 && inner > geo.Swizzle:
 		return geo, m.box[0], advised{fmt.Errorf("box: the innermost row has %d bytes, more than the swizzle of %d", inner, geo.Swizzle), "make the box narrower, or the swizzle wider"}
 	}

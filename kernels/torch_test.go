@@ -28,7 +28,7 @@ func TestTorch(t *testing.T) {
 		t.Error(diff)
 	}
 	if d.Files()["torch.py"] != python || d.Hash == mustLoad(t, folder(base)).Hash {
-		t.Error("the file is no part of the kernel")
+		t.Error("the file is not part of the kernel")
 	}
 	for text, want := range map[string]string{
 		"[torch]\nforward = \"forward\"":                           `[torch] lacks source: add source = "torch.py"`,

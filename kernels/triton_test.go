@@ -246,7 +246,7 @@ func TestTritonIsWrong(t *testing.T) {
 				t.Errorf("%v, expected %s", err, c.want)
 			}
 			if !errors.Is(err, kernels.ErrDefinition) {
-				t.Errorf("%v is no error of the definition", err)
+				t.Errorf("%v is not an error of the definition", err)
 			}
 		})
 	}

@@ -173,7 +173,7 @@ func TestBaselineAt(t *testing.T) {
 		t.Errorf("at two shapes: %v", err)
 	}
 	_, err := kernels.Load(folder(strings.Replace(text, "N > 100 ? 8 : 4", "N/16", 1)), "k")
-	if err == nil || !strings.Contains(err.Error(), "at shape wide: N/16 gives 16, which is no value of TILE") {
+	if err == nil || !strings.Contains(err.Error(), "at shape wide: N/16 gives 16, which is not a value of TILE") {
 		t.Errorf("a value that the parameter does not have: %v", err)
 	}
 }

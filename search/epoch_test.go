@@ -17,7 +17,7 @@ import (
 
 var stallsFlag = flag.Int("stalls", 0, "campaigns of 6000 evaluations on each kind of landscape, to measure what epochs buy")
 
-// An epoch ends when Patience outcomes in a row were no better than its best,
+// An epoch ends when Patience outcomes in a row were not better than its best,
 // and not before: up to there the path is that of a search without epochs. The
 // next begins like a campaign, and nothing is bred from what is older.
 func TestEpochs(t *testing.T) {

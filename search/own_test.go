@@ -59,7 +59,7 @@ func TestOwnStrategy(t *testing.T) {
 		if proposals[0].Genome != all[5] || proposals[0].Operator != "warm" || proposals[1].Genome != all[9] {
 			t.Errorf("window %d: it begins with\n%s", window, path(proposals[:2]))
 		}
-		// The known genome is the best there is: its neighbours come next, and it is no parent.
+		// The known genome is the best there is: its neighbours come next, and it is not a parent.
 		for i, p := range proposals[2:8] {
 			if p.Operator != "greedy" || len(p.Parents) != 0 {
 				t.Errorf("window %d: proposal %d is %s with the parents %v", window, i+2, p.Operator, p.Parents)

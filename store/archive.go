@@ -460,7 +460,7 @@ func (a *archiver) stays(r *reader, seq, born uint64) error {
 	if child, _, _, err := eventAt(r.events, seq, KindAsked); err != nil {
 		return err
 	} else if !slices.Contains(child.Asked.Parents, parent.Asked.Candidate) {
-		return disagree("candidate %s is no child of %s", child.Asked.Candidate, parent.Asked.Candidate)
+		return disagree("candidate %s is not a child of %s", child.Asked.Candidate, parent.Asked.Candidate)
 	}
 	a.foreign[parent.Asked.Candidate] = born
 	return nil

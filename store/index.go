@@ -619,7 +619,7 @@ func validate(e *Event) error {
 		return fmt.Errorf("%w: %s event of campaign %q: %s", ErrInvalid, e.Kind, e.Campaign, fmt.Sprintf(format, args...))
 	}
 	if _, ok := kindCodes[e.Kind]; !ok {
-		return fmt.Errorf("%w: %q is no kind of event", ErrInvalid, e.Kind)
+		return fmt.Errorf("%w: %q is not a kind of event", ErrInvalid, e.Kind)
 	}
 	if e.Campaign == "" || len(e.Campaign) > maxID {
 		return refuse("the campaign's id must have 1 to %d bytes", maxID)

@@ -285,7 +285,7 @@ func (p *pager) trees() ([]tree, error) {
 	p.walk(tree{name: partRoot, root: p.meta.root}, walker{
 		entry: func(key, value []byte, bucket bool) {
 			if !bucket || len(value) < bucketHeader {
-				first = cmp.Or(first, corrupt("the root holds %q, which is no bucket", key))
+				first = cmp.Or(first, corrupt("the root holds %q, which is not a bucket", key))
 				return
 			}
 			t := tree{name: string(key), root: native.Uint64(value)}

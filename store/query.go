@@ -1107,7 +1107,7 @@ func (s *Store) Lineage(idOrPrefix string) (*Node, error) {
 					p = visit(c, rec, h)
 				}
 				if !slices.Contains(n.Asked.Parents, p.ID) {
-					return nil, disagree("candidate %s is no parent of %s", p.ID, n.ID)
+					return nil, disagree("candidate %s is not a parent of %s", p.ID, n.ID)
 				}
 				n.Parents = append(n.Parents, p)
 			}
@@ -1204,7 +1204,7 @@ func (r *reader) childrenOf(parent Candidate, born uint64) (out []Candidate, err
 			continue
 		}
 		if !slices.Contains(asked.Asked.Parents, parent.ID) {
-			return nil, disagree("candidate %s is no child of %s", asked.Asked.Candidate, parent.ID)
+			return nil, disagree("candidate %s is not a child of %s", asked.Asked.Candidate, parent.ID)
 		}
 		child, _, err := r.known(asked.Asked.Candidate, false)
 		if err != nil {

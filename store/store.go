@@ -412,7 +412,7 @@ func guard(f func() error) (panicked bool, err error) {
 	defer debug.SetPanicOnFault(old)
 	defer func() {
 		if r := recover(); r != nil {
-			panicked, err = true, corrupt("a page of the file makes no sense (%v)", r)
+			panicked, err = true, corrupt("bbolt cannot read a page of the file (%v): run `tune check`", r)
 		}
 	}()
 	return false, f()

@@ -98,7 +98,7 @@ func TestEventsOfOneCampaign(t *testing.T) {
 		{"two", 17, nil, []uint64{17}, 1},
 		{"two", 18, nil, nil, 0},
 		{"", 17, nil, []uint64{17, 18, 19}, 3},
-		{"tw", 0, nil, nil, 0}, // a prefix is no campaign
+		{"tw", 0, nil, nil, 0}, // a prefix is not a campaign
 	} {
 		seqs, details := read(test.campaign, test.from, test.options...)
 		if !slices.Equal(seqs, test.want) || details != test.details {

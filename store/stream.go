@@ -94,7 +94,7 @@ func (c *copying) read(r io.Reader) error {
 		}
 		name, ok := strings.CutPrefix(h.Name, streamed+".archive/")
 		if !ok || name == "" || name == "." || name == ".." || name != filepath.Base(name) {
-			return fmt.Errorf("%w: %q is no part of a backup", ErrNotStore, h.Name)
+			return fmt.Errorf("%w: %q is not part of a backup", ErrNotStore, h.Name)
 		}
 		if err := c.addArchive(name, in, nil); err != nil {
 			return err

@@ -714,7 +714,7 @@ func returned(buffers []buffer, s wire.Shape, names []string) (in, out int, err 
 	in = slices.IndexFunc(buffers, func(b buffer) bool { return b.Name == names[0] && b.input() })
 	out = slices.IndexFunc(buffers, func(b buffer) bool { return b.Name == names[1] && b.output() })
 	if in < 0 || out < 0 || s.Elements[in] != s.Elements[out] {
-		return 0, 0, fmt.Errorf("the control input: %q is no input of the size of an output %q", names[0], names[1])
+		return 0, 0, fmt.Errorf("the control input: %q is not an input of the size of an output %q", names[0], names[1])
 	}
 	return in, out, nil
 }
@@ -728,7 +728,7 @@ func swapped(buffers []buffer, s wire.Shape, names []string) (int, int, error) {
 	for k, name := range names {
 		at[k] = slices.IndexFunc(buffers, func(b buffer) bool { return b.Name == name })
 		if at[k] < 0 || !buffers[at[k]].input() {
-			return 0, 0, fmt.Errorf("the control swap: %q is no input", name)
+			return 0, 0, fmt.Errorf("the control swap: %q is not an input", name)
 		}
 	}
 	i, j := at[0], at[1]

@@ -154,7 +154,7 @@ func (a *app) configure(cmd *cobra.Command) error {
 	}
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); strings.HasPrefix(name, envPrefix) && !envs[name] {
-			return fmt.Errorf("environment: %s is no setting of evotune: see config.toml for the keys", name)
+			return fmt.Errorf("environment: unknown setting %s: see config.toml for the keys", name)
 		}
 	}
 	a.flags = cmd.Flags()

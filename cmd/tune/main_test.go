@@ -246,7 +246,7 @@ func TestConfigMark(t *testing.T) {
 func TestConfigFault(t *testing.T) {
 	for text, want := range map[string]string{
 		"seed = 1\nstore =":     "config.toml:2:8: expected value, but the file ends",
-		"seed = 1\nstore = x\n": "config.toml:2:9: this is no value: a string needs quotes",
+		"seed = 1\nstore = x\n": "config.toml:2:9: this is not a value: a string needs quotes",
 		"seed = 1\nseed = 2\n":  "config.toml: key seed is already defined",
 	} {
 		a := &app{v: viper.New()}

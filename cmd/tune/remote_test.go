@@ -330,7 +330,7 @@ func TestServerFlags(t *testing.T) {
 		{"backup s.db", nowhere, "the service does not answer", exitFailure},
 		{"archive x", nowhere, "`tune archive` cannot ask a service", exitBadInput},
 		{"token list", nowhere, "`tune token list` cannot ask a service", exitBadInput},
-		{"run mine --server " + nowhere + " --kernels broken", "", "kernel.toml:1:5: this is no value", exitBadInput},
+		{"run mine --server " + nowhere + " --kernels broken", "", "kernel.toml:1:5: this is not a value", exitBadInput},
 		{"list --server ftp://host", "", "is not known: give http://HOST:PORT", exitBadInput},
 		{"list --server " + nowhere + " --token-file none", "", "--token-file: open none", exitBadInput},
 		{"list --server " + nowhere + " --token-file empty", "", "must have one line, the token", exitBadInput},

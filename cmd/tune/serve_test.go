@@ -32,7 +32,7 @@ func TestUnit(t *testing.T) {
 		if kv, ok := strings.CutPrefix(strings.TrimSpace(line), "Environment="); ok {
 			name, _, _ := strings.Cut(kv, "=")
 			if !variables[name] {
-				t.Errorf("%s is no setting", name)
+				t.Errorf("%s is not a setting", name)
 			}
 			n++
 		}

@@ -163,7 +163,7 @@ func (a *app) askService(ctx context.Context, method, path string, in, out any) 
 	if resp.StatusCode/100 != 2 {
 		var p api.Problem
 		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil || p.Detail == "" {
-			return fmt.Errorf("what answers on %s is no service (%s): is it a `tune run`, or another version of evotune?", socket, resp.Status)
+			return fmt.Errorf("what answers on %s is not a service (%s): is it a `tune run`, or another version of evotune?", socket, resp.Status)
 		}
 		p.Detail = details(&p)
 		if resp.StatusCode < 500 {

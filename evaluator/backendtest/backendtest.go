@@ -733,7 +733,7 @@ func finals(t *testing.T, h Harness) {
 	})
 }
 
-// nothingToJudge: what is no candidate at all does not pass.
+// nothingToJudge: what is not a candidate at all does not pass.
 func nothingToJudge(t *testing.T, h Harness) {
 	ev := open(t, h)
 	r, err := ev.Evaluate(t.Context(), genome.Genome{}, 0)

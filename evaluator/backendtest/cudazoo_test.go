@@ -98,7 +98,7 @@ func TestCUDAZooIsComplete(t *testing.T) {
 	}
 	for _, f := range files {
 		if name := strings.TrimSuffix(filepath.Base(f), ".cu"); name != "reference" && !slices.Contains(known, name) {
-			t.Errorf("%s is no kernel of the zoo", f)
+			t.Errorf("%s is not a kernel of the zoo", f)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestTenWays(t *testing.T) {
 			}
 			zoo, kernel, _ := strings.Cut(m[1], "/")
 			if !slices.ContainsFunc(cases[zoo], func(c Case) bool { return c.Kernel == kernel }) {
-				t.Errorf("row %d: %s is no case of a zoo", rows, m[1])
+				t.Errorf("row %d: %s is not a case of a zoo", rows, m[1])
 			}
 		}
 	}

@@ -185,7 +185,7 @@ func expectedOn(cores int, values []float64) (expected, error) {
 	return e, nil
 }
 
-// magnitudes are those of some values: the largest one, the sum of their squares, and the first element that is no finite
+// magnitudes are those of some values: the largest one, the sum of their squares, and the first element that is not a finite
 // number, or -1.
 type magnitudes struct {
 	largest, squares float64
@@ -238,7 +238,7 @@ func near(d, want, units float64) bool {
 }
 
 // A difference is the largest one between elements of an output and what is wanted, and where the first such is; strange
-// says that one is no finite number.
+// says that one is not a finite number.
 type difference struct {
 	most    float64
 	at      int

@@ -109,7 +109,7 @@ func (c *contender) launchEdge(base *contender, e *edge, left *evaluator.Observa
 	}
 	answer, err := c.t.answer(c.d, set)
 	if err != nil {
-		e.silent = true // the baseline's answer is no number
+		e.silent = true // the baseline's answer is not a number
 		return nil
 	}
 	if c.far(c.h.problem.outputs(c.d, c.a, c.place.base, int(set), answer)) == "" {

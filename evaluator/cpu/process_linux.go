@@ -64,7 +64,7 @@ type process struct {
 	// shape is the one that it knows, with buffers at base.
 	shape *shapeData
 	base  span
-	// noise counts packets that were no answers: the candidate wrote them.
+	// noise counts packets that were not answers: the candidate wrote them.
 	noise int
 	// sent is when the last command was sent.
 	sent time.Time
@@ -329,7 +329,7 @@ func (p *process) send(c command) error {
 	return p.thaw()
 }
 
-// receive waits for the answer to the last command. What is no answer, or an
+// receive waits for the answer to the last command. What is not an answer, or an
 // answer to something else, was written by the candidate and is passed over.
 func (p *process) receive(want answerKind, deadline time.Duration) (answer, error) {
 	end := time.Now().Add(deadline)

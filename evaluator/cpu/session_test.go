@@ -297,7 +297,7 @@ func checkReading(t *testing.T, r evaluator.Reading, batch int) {
 }
 
 // Who was killed may have been chosen by the system: that is for the judge to look at
-// twice. A baseline that was killed is no candidate's fault.
+// twice. A baseline that was killed is not a candidate's fault.
 func TestKilled(t *testing.T) {
 	b := openBare(t)
 	a := b.build("nothing", 1)
@@ -456,7 +456,7 @@ func TestSameCore(t *testing.T) {
 	}
 }
 
-// A timing session gives pairs, and looks at what is left. What a candidate writes to all descriptors is no answer.
+// A timing session gives pairs, and looks at what is left. What a candidate writes to all descriptors is not an answer.
 func TestSampleSession(t *testing.T) {
 	b := openBare(t)
 	for _, c := range []struct {
@@ -869,7 +869,7 @@ func testQuick(t *testing.T) {
 		for i := range n {
 			v := c.dtype.get(raw, i)
 			if c.dtype == f16 && halfBits(v) != view[uint16](raw)[i] {
-				t.Fatalf("%#x is no number of half precision", view[uint16](raw)[i])
+				t.Fatalf("%#x is not a number of half precision", view[uint16](raw)[i])
 			}
 			seen[v] = true
 			sum, squares = sum+(v-middle), squares+(v-middle)*(v-middle)

@@ -16,7 +16,7 @@ import (
 )
 
 // A second machine with a cache of its own gets the code of candidates, with the frame and the log, and
-// compiles what is no candidate. Code for other flags or another processor is another's.
+// compiles what is not a candidate. Code for other flags or another processor is another's.
 func TestSharedObjects(t *testing.T) {
 	s := &backendtest.Shelf{}
 	ctx := share.With(t.Context(), s)
@@ -77,7 +77,7 @@ func TestSharedObjects(t *testing.T) {
 	harness := unit("-O2")
 	harness.candidate = false
 	if _, err := two.compile(ctx, harness); err != nil || s.Entries() != entries {
-		t.Errorf("what is no candidate is shared: %v", err)
+		t.Errorf("what is not a candidate is shared: %v", err)
 	}
 	// native: two processors that differ in anything, such as the model or a cache, have other devices.
 	i, err := two.installation(t.Context())

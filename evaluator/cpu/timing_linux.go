@@ -556,7 +556,7 @@ func (c *contender) calibrate() error {
 		took := lasted(r, c.batch) * float64(c.batch)
 		c.tried = min(cmp.Or(c.tried, math.Inf(1)), took/float64(c.batch))
 		want := c.want(c.tried)
-		// The first launch is no measure: caches, pages and clocks are cold. Nor
+		// The first launch is not a measure: caches, pages and clocks are cold. Nor
 		// is one that waited for a core, of which a thread that has ended tells
 		// nothing: the shortest of several is taken. Launches that take very long
 		// are not repeated for that.

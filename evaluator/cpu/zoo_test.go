@@ -112,7 +112,7 @@ func TestZooIsComplete(t *testing.T) {
 	}
 	for _, f := range files {
 		if name := strings.TrimSuffix(filepath.Base(f), ".c"); name != "reference" && !known[name] {
-			t.Errorf("%s is no kernel of the zoo", f)
+			t.Errorf("%s is not a kernel of the zoo", f)
 		}
 	}
 }

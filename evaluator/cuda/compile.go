@@ -199,7 +199,7 @@ func architecture(target string, capability int, known []int) (string, error) {
 	exact := strings.TrimRight(number, "af")
 	least, err := strconv.Atoi(exact)
 	if !special || err != nil {
-		return "", fmt.Errorf("the target %q is no architecture of CUDA, such as \"sm_80\" or \"sm_90a\"", target)
+		return "", fmt.Errorf("the target %q is not an architecture of CUDA, such as \"sm_80\" or \"sm_90a\"", target)
 	}
 	if exact != number {
 		if least != capability {

@@ -95,7 +95,7 @@ func codeHash(cubin []byte, launch string) (string, error) {
 
 // usesHeap says whether a cubin calls the device's memory allocator: what it
 // takes there belongs to the context, and outlives the module. Every cubin for
-// sm_90 has undefined symbols that are no functions.
+// sm_90 has undefined symbols that are not functions.
 func usesHeap(cubin []byte) (bool, error) {
 	f, err := openCubin(cubin)
 	if err != nil {

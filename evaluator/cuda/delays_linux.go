@@ -480,7 +480,7 @@ func (h *lab) tryDelayed(ctx context.Context, c *candidate, allowed *evaluator.A
 		return f, nil, err
 	}
 	if list := counts.hidden(built.Mnemonics); unread == "" && len(list) > 0 {
-		return evaluator.Findings{NotRun: fmt.Sprintf("its PTX does not show what %s in its machine code comes of", strings.Join(list, ", "))}, nil, nil
+		return evaluator.Findings{NotRun: fmt.Sprintf("the machine code has %s, and nothing in the PTX explains it", strings.Join(list, ", "))}, nil, nil
 	}
 	v, err := h.delayedCandidate(c, built)
 	if err != nil {

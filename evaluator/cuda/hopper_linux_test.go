@@ -441,7 +441,7 @@ func TestHidingFromDelaysLong(t *testing.T) {
 			// Machine code with barriers, and PTX without.
 			const plain = "extern \"C\" __global__ void k(long n, const float *in, float *out) { out[threadIdx.x] = in[threadIdx.x]; }\n"
 			f, _, err := launch("other code", plain, hiding("", ""))
-			if err != nil || f.NotRun != "its PTX does not show what SYNCS in its machine code comes of" {
+			if err != nil || f.NotRun != "the machine code has SYNCS, and nothing in the PTX explains it" {
 				t.Errorf("%s, other code: %+v, %v", name, f, err)
 			}
 		})

@@ -50,7 +50,7 @@ func readOpcodes(cubin []byte) (machineCode, error) {
 			return machineCode{}, fmt.Errorf("a cubin: section %s: %w", s.Name, err)
 		}
 		if len(data)%instructionSize != 0 {
-			return machineCode{}, fmt.Errorf("a cubin: section %s has %d bytes, which is no multiple of an instruction's %d", s.Name, len(data), instructionSize)
+			return machineCode{}, fmt.Errorf("a cubin: section %s has %d bytes, which is not a multiple of an instruction's %d", s.Name, len(data), instructionSize)
 		}
 		for ; len(data) > 0; data = data[instructionSize:] {
 			code.opcodes[opcode(binary.LittleEndian.Uint16(data)&opcodeMask)]++

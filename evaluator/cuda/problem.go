@@ -126,7 +126,7 @@ func (q *problem) place(s kernels.Shape) (*shapeData, error) {
 	return d, nil
 }
 
-// sized computes what a launch under a tool needs of a shape, which is no reference.
+// sized computes what a launch under a tool needs of a shape, which is not a reference.
 func (q *problem) sized(s kernels.Shape) (d *shapeData, err error) {
 	d = &shapeData{shape: s}
 	if d.Size, err = labs.SizeOf(q.name, q.spec, s); err != nil {

@@ -229,7 +229,7 @@ func (p *ptxScanner) body(entry bool) error {
 			continue
 		}
 		if word[0] == '.' && !innerDirectives[word] {
-			return fmt.Errorf("%q is no directive of a function", p.rest())
+			return fmt.Errorf("%q is not a directive of a function", p.rest())
 		}
 		p.at += len(word)
 		if p.label() {

@@ -593,7 +593,7 @@ func (h *lab) prepareTiming(ctx context.Context, w *worker, d *shapeData, seed u
 	}
 	err := h.once(w, "the baseline "+b.name, func() error {
 		a, err := h.load(ctx, w, b)
-		w.loaded-- // it is no candidate
+		w.loaded-- // it is not a candidate
 		if err == nil && a.Fault != nil {
 			err = errors.New(faultText(a.Fault))
 		}

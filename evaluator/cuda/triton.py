@@ -114,7 +114,7 @@ def load(text, name):
     while hasattr(function, "fn") and not inspect.isfunction(function.fn):
         function = function.fn
     if not hasattr(function, "fn"):
-        raise Refused(0, f"{name} is no function of Triton: write @triton.jit above it")
+        raise Refused(0, f"{name} is not a function of Triton: write @triton.jit above it")
     return function
 
 

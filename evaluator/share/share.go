@@ -119,7 +119,7 @@ func (f *Folder) Get(_ context.Context, kind, key string) []byte {
 	return entry
 }
 
-// Put implements [Shelf]. What is no entry, or too large, or finds no room is not kept.
+// Put implements [Shelf]. What is not an entry, or too large, or finds no room is not kept.
 func (f *Folder) Put(ctx context.Context, kind, key string, entry []byte) {
 	if !named(kind, key) || len(entry) > MaxEntry || f.Get(ctx, kind, key) != nil {
 		return

@@ -351,7 +351,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// What was correct in the search and wrong in the finals is no answer.
+// What was correct in the search and wrong in the finals is not an answer.
 func TestAskAfterFinals(t *testing.T) {
 	for _, c := range []struct {
 		name     string

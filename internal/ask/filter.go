@@ -136,7 +136,7 @@ func CompileSortKey(text string) (*SortKey, error) {
 			return k, nil
 		}
 	}
-	return nil, k.fault(0, "candidates are sorted by one field that is no list, or by genome.NAME")
+	return nil, k.fault(0, "candidates are sorted by one field that is not a list, or by genome.NAME")
 }
 
 // Value gives what a candidate is sorted by; nil when it does not have it.
@@ -343,7 +343,7 @@ func plain(v genome.Value) any {
 	return x
 }
 
-// geneFunction is no name that an expression could write.
+// geneFunction is not a name that an expression could write.
 const geneFunction = "$gene"
 
 // lazily makes calls of what names genes.

@@ -216,7 +216,7 @@ func TestSortKey(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]string{
-		"speed": "unknown name speed", "": "empty", "shapes": "no list", "genome": "no list", "index + 1": "one field", "--index": "one field",
+		"speed": "unknown name speed", "": "empty", "shapes": "not a list", "genome": "not a list", "index + 1": "one field", "--index": "one field",
 	} {
 		if _, err := CompileSortKey(key); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v", key, err)

@@ -303,7 +303,7 @@ func (r *runner) recall(i int) error {
 	pc := r.past.Proposals[i]
 	g, err := r.problem.Space.Parse(pc.Genome)
 	if err != nil {
-		return fmt.Errorf("campaign: the log's candidate %s is no genome of this space: %w", pc.Candidate, err)
+		return fmt.Errorf("campaign: the log's candidate %s is not a genome of this space: %w", pc.Candidate, err)
 	}
 	c := candidate{id: pc.Candidate, genome: g, operator: pc.Operator, parents: pc.Parents}
 	if t := pc.Told; t != nil {

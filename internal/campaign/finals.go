@@ -107,7 +107,7 @@ func (r *runner) incomplete(f *store.Finals) bool {
 	return t == 0 || t-r.used() > r.finalsTime(len(f.Finalists))
 }
 
-// refused are the candidates that are no finalists and have the code of one that is wrong.
+// refused are the candidates that are not finalists and have the code of one that is wrong.
 func (r *runner) refused(finalists []int, res evaluator.Finals) (ids []string) {
 	for k, i := range finalists {
 		for n, c := range r.candidates {

@@ -20,7 +20,7 @@ const DefaultWarmStart = DefaultWindow
 
 // winnersPerCampaign is how many candidates of one campaign WarmStart looks at:
 // its usual finalists. Those that took more than runnerUp of the first one's time
-// are no winners.
+// are not winners.
 const (
 	winnersPerCampaign = 4
 	runnerUp           = 1.1

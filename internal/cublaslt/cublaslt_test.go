@@ -395,7 +395,7 @@ func TestHeaderLong(t *testing.T) {
 LT_FUNCTIONS(SAME)
 _Static_assert(sizeof(LT_STATUS) == sizeof(int) && sizeof(LT_COMPUTE) == sizeof(int) && sizeof(LT_TYPE) == sizeof(int) &&
 	sizeof(LT_DESC_ATTRIBUTE) == sizeof(int) && sizeof(LT_LAYOUT_ATTRIBUTE) == sizeof(int) &&
-	sizeof(LT_PREFERENCE_ATTRIBUTE) == sizeof(int) && sizeof(LT_CONFIG_ATTRIBUTE) == sizeof(int), "an enum is no int");
+	sizeof(LT_PREFERENCE_ATTRIBUTE) == sizeof(int) && sizeof(LT_CONFIG_ATTRIBUTE) == sizeof(int), "an enum is not an int");
 _Static_assert(sizeof(struct lt_result) == sizeof(cublasLtMatmulHeuristicResult_t) &&
 	offsetof(struct lt_result, workspace) == offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) &&
 	offsetof(struct lt_result, state) == offsetof(cublasLtMatmulHeuristicResult_t, state), "struct lt_result");

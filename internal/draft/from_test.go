@@ -164,7 +164,7 @@ func TestFromForms(t *testing.T) {
 			"kernel.toml", "\npipe = 'FILL IN: the peak that bounds the operations",
 		},
 		{
-			"attributes, which are no function", "k.c",
+			"attributes, which are not functions", "k.c",
 			"#define U 1 // tune: 1, 2\n__attribute__((cold)) void f(int n, float *y) __attribute__((hot)) __attribute__ ((noinline))\n{ y[0] = n; }", "f",
 			"kernel.c.tmpl", "void run_made(int64_t n, float *y)\n{\n\tf(n, y);\n}\n",
 		},

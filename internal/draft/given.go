@@ -315,9 +315,9 @@ func (s *source) match() error {
 		i := slices.Index(buffers, a.name)
 		switch {
 		case a.pointer && i < 0:
-			return s.fault(s.entry.name, "the pointer %s of %s is no input and no output: name one of them like it; there are %s", a.name, s.entry.id, strings.Join(buffers, ", "))
+			return s.fault(s.entry.name, "the pointer %s of %s is neither an input nor an output: name one of them like it; there are %s", a.name, s.entry.id, strings.Join(buffers, ", "))
 		case !a.pointer && !slices.Contains(numbers, a.name):
-			return s.fault(s.entry.name, "the argument %s of %s is no dimension and no scalar: give it as one; there are %s", a.name, s.entry.id, strings.Join(numbers, ", "))
+			return s.fault(s.entry.name, "the argument %s of %s is neither a dimension nor a scalar: give it as one; there are %s", a.name, s.entry.id, strings.Join(numbers, ", "))
 		case a.pointer && a.dtype != "" && a.dtype != g.Buffers[i].DType && (!a.cast || a.dtype.Size() != g.Buffers[i].DType.Size()):
 			return s.fault(s.entry.name, "%s of %s points to %s, and is given as %s: correct one of the two", a.name, s.entry.id, a.ctype, g.Buffers[i].DType)
 		case a.pointer && a.input && g.Buffers[i].Role != kernels.In:

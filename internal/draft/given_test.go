@@ -261,8 +261,8 @@ func TestGivenErrors(t *testing.T) {
 		replace      []string
 		want         string
 	}{
-		{"an unknown pointer", strings.ReplaceAll(scaled, "x", "in"), nil, "the pointer in of scale is no input and no output"},
-		{"an unknown number", strings.ReplaceAll(scaled, "by", "alpha"), nil, "the argument alpha of scale is no dimension and no scalar"},
+		{"an unknown pointer", strings.ReplaceAll(scaled, "x", "in"), nil, "the pointer in of scale is neither an input nor an output"},
+		{"an unknown number", strings.ReplaceAll(scaled, "by", "alpha"), nil, "the argument alpha of scale is neither a dimension nor a scalar"},
 		{"a buffer that is not passed", strings.Replace(scaled, "const float *x, ", "", 1), nil, "scale has no argument x"},
 		{"another type", strings.Replace(scaled, "const float", "const double", 1), nil, "x of scale points to double, and is given as f32"},
 		{"an output that is const", strings.Replace(scaled, "float *o", "const float *o", 1), nil, "o of scale points to const"},

@@ -92,7 +92,7 @@ func (c *Campaign) again(t *item, x *host, r evaluator.Result) {
 		c.differ(t, t.by, x, *t.first, r)
 		return
 	}
-	// The third tells who of the two is alone with what it found. What lies between that one and the others is no noise,
+	// The third tells who of the two is alone with what it found. What lies between that one and the others is not noise,
 	// unless nobody agrees with anybody.
 	odd, other, like := t.by, t.secondBy, t.second
 	if c.agree(*t.first, r) {
@@ -132,7 +132,7 @@ func (c *Campaign) differ(t *item, a, b *host, first, second evaluator.Result) {
 }
 
 // agree says whether two results of one candidate are the same up to noise. A benchmark that ended
-// early, since the candidate is slower than another, is no precise time. The caller holds the lock.
+// early, since the candidate is slower than another, is not a precise time. The caller holds the lock.
 func (c *Campaign) agree(a, b evaluator.Result) bool {
 	if a.Verdict != b.Verdict {
 		// Neither found anything wrong, and whoever calls it slower measured no precise time.
@@ -165,7 +165,7 @@ func (c *Campaign) check(x *host) *item {
 }
 
 // checked takes a measurement of the reference candidate. A host is drained that is beyond the noise
-// twice in a row of what it found first or of what most others find: one host is no measure of
+// twice in a row of what it found first or of what most others find: one host is not a measure of
 // another, since it may be the one that is wrong. The caller holds the lock.
 func (c *Campaign) checked(x *host, r evaluator.Result) {
 	if r.Verdict == evaluator.Infrastructure {

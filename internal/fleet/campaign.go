@@ -146,7 +146,7 @@ func taskID(campaign, candidate, suffix string) string {
 // finalsMark is in the names of finals.
 const finalsMark = "~finals-"
 
-// splitTask takes a name apart. Tasks that are no candidates of the search have no candidate.
+// splitTask takes a name apart. Tasks that are not candidates of the search have no candidate.
 func splitTask(id string) (campaign, candidate string) {
 	i := strings.LastIndexByte(id, '/')
 	if i < 0 {

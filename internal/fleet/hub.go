@@ -284,7 +284,7 @@ func (h *Hub) Handle(ctx context.Context, worker string, verb Verb, body []byte)
 	case Keep:
 		return nil, h.shelve(ctx, worker, body)
 	}
-	return nil, Refusal(fmt.Sprintf("%q is no request of protocol %d: install the same evotune on both", verb, protocol))
+	return nil, Refusal(fmt.Sprintf("%q is not a request of protocol %d: install the same evotune on both", verb, protocol))
 }
 
 // reply decodes a request of at most so many bytes, without what a terminal would act on, and encodes its answer.

@@ -163,7 +163,7 @@ func (t *item) examine(m *done) {
 		}
 		switch {
 		case !slices.Contains(evaluator.Verdicts(), v):
-			return fmt.Sprintf("it has the verdict %.40q, which there is not", v)
+			return fmt.Sprintf("unknown verdict %.40q", v)
 		case (v == evaluator.Correct || v == evaluator.Slower) && !(fitness >= 1/mostNS && fitness <= mostNS):
 			return fmt.Sprintf("it is %s with the fitness %v", v, fitness)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/evotune/evotune/evaluator"
 )
 
-// TestNoise: what lies between a host that a third one says is alone and the others is no noise; where nobody agrees
+// TestNoise: what lies between a host that a third one says is alone and the others is not noise; where nobody agrees
 // with anybody, everything is.
 func TestNoise(t *testing.T) {
 	found := func(fitness float64) *evaluator.Result {

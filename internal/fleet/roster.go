@@ -59,7 +59,7 @@ func (r *Roster) Admit(worker string) (secret string, err error) {
 	return secret, r.set(worker, hashOf(secret))
 }
 
-// Expel forgets a worker. It is no error if nobody knows it.
+// Expel forgets a worker. It is not an error if nobody knows it.
 func (r *Roster) Expel(worker string) error { return r.set(worker, "") }
 
 func (r *Roster) set(worker, hash string) error {

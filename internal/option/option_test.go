@@ -19,7 +19,7 @@ type sample struct {
 	Warm    *int     `json:"warm,omitempty" flag:"warm,auto" minimum:"0" maximum:"9" doc:"begin with <N>"`
 	Inner   inner    `json:"inner" doc:"what is in it"`
 	Known   bool     `json:"known" doc:"in bodies alone"`
-	Filled  string   `json:"filled"` // is no option
+	Filled  string   `json:"filled"` // is not an option
 }
 
 type inner struct {

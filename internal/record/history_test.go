@@ -116,7 +116,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestNewBudgetInHistory: another budget on the way is no resumption, and takes no time
+// TestNewBudgetInHistory: another budget on the way is not a resumption, and takes no time
 // away and adds none, in a pause and out of it.
 func TestNewBudgetInHistory(t *testing.T) {
 	larger := Budget{Evaluations: 9}

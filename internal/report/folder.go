@@ -97,7 +97,7 @@ func replaceable(dir string, force bool) (exists bool, err error) {
 	case err != nil:
 		return false, err
 	case !info.IsDir():
-		return false, &RefusedError{dir, "is there and is no folder: choose another name"}
+		return false, &RefusedError{dir, "is there and is not a folder: choose another name"}
 	}
 	entries, err := os.ReadDir(dir)
 	switch {

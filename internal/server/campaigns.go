@@ -302,7 +302,7 @@ func cursorOf(text string) string { return hex.EncodeToString([]byte(text)) }
 
 // noCursor is the answer to a cursor that no page had.
 func noCursor() error {
-	return fail(http.StatusUnprocessableEntity, api.BadRequest, "this cursor is none of this list: take next of the page before", api.Detail{Location: "query.cursor", Message: "is no cursor"})
+	return fail(http.StatusUnprocessableEntity, api.BadRequest, "this cursor is none of this list: take next of the page before", api.Detail{Location: "query.cursor", Message: "is not a cursor"})
 }
 
 // cursorText is what a cursor was made of; empty for nonsense.

@@ -826,7 +826,7 @@ func stateOf(c store.Campaign) api.State {
 }
 
 // act does what was asked with a campaign: "pause", "resume" or "cancel". What is so
-// already is no error.
+// already is not an error.
 func (q *scheduler) act(ctx context.Context, id, action, match string) error {
 	q.changing.Lock()
 	defer q.changing.Unlock()

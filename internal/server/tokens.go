@@ -302,7 +302,7 @@ func (t *tokens) file(path string) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrTokenFile, err)
 	case !info.Mode().IsRegular():
-		return bad("is no regular file: name another")
+		return bad("is not a regular file: name another")
 	case info.Mode().Perm()&0o077 != 0:
 		return bad("has mode %04o, so others may have read it: `chmod 600` it if nobody else did, else remove it, and a new token is made", info.Mode().Perm())
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // Unmarshal is json.Unmarshal, and refuses an object in which a key is there twice, or is a field's
-// in other case. A key that is no field's is ignored. Values that read themselves are looked at for
+// in other case. A key that is not a field's is ignored. Values that read themselves are looked at for
 // keys that are there twice alone.
 func Unmarshal(text []byte, v any) error {
 	if err := Check(text, v); err != nil {

@@ -152,5 +152,5 @@ func unitOf(name string) (unit, error) {
 	case "seconds", "s":
 		return unit{1e3, 1}, nil
 	}
-	return unit{}, fmt.Errorf("%s is no unit of time known here: there are nanoseconds, microseconds, milliseconds, seconds", show(json.Token(name)))
+	return unit{}, fmt.Errorf("%s is not a unit of time known here: there are nanoseconds, microseconds, milliseconds, seconds", show(json.Token(name)))
 }

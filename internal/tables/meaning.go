@@ -31,7 +31,7 @@ type meaning struct {
 	least  sign
 	traps  []trap
 	filled bool // a number that is not zero
-	other  bool // a name that is no parameter
+	other  bool // a name that is not a parameter
 }
 
 type sign int
@@ -117,7 +117,7 @@ func Conditions(params []Parameter, sources []string) ([]string, error) {
 	return names.conditions(params, rules, open)
 }
 
-// conditions translates rules. Those that are open have names that are no parameters: they
+// conditions translates rules. Those that are open have names that are not parameters: they
 // exclude no configuration for sure.
 func (names pyNames) conditions(params []Parameter, rules []rule, open []bool) ([]string, error) {
 	out := make([]string, len(rules))

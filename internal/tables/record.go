@@ -86,11 +86,11 @@ func newRecord(entry object, params []Parameter) (record, error) {
 		}
 		for _, u := range units {
 			if s, ok := scalar(u.value.(json.RawMessage)).(string); !ok || s == "" {
-				return nil, fmt.Errorf("units: the unit of %s is no text", oneLine(u.key))
+				return nil, fmt.Errorf("units: the unit of %s is not a text", oneLine(u.key))
 			}
 			raw := rec.raw(u.key)
 			if raw == nil || !measurable(raw) || slices.Contains(recordKeys, u.key) || slices.ContainsFunc(params, func(p Parameter) bool { return p.Name == u.key }) {
-				return nil, fmt.Errorf("units: %s has one and is no measurement of the configuration", oneLine(u.key))
+				return nil, fmt.Errorf("units: %s has one and is not a measurement of the configuration", oneLine(u.key))
 			}
 		}
 		rec = rec.with("units", raw)

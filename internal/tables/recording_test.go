@@ -596,7 +596,7 @@ func TestListed(t *testing.T) {
 			t.Errorf("%s: %g genomes, want %g; error %v", form, s.Size(), want, err)
 		}
 	}
-	// A configuration that breaks a constraint of its own file is no sample.
+	// A configuration that breaks a constraint of its own file is not a sample.
 	broken := strings.Replace(foreignCache, `"metrics": {"GFLOP/s": "x"}`, `"restrictions": ["bx < 32"]`, 1)
 	if _, err := Read(strings.NewReader(broken), "file"); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "file:7:1: ") {
 		t.Errorf("error %v", err)
@@ -668,7 +668,7 @@ func TestFormatFaults(t *testing.T) {
 		"results no list":          {foreignT4, foreignT4, `{"results": {}}`, `"[" expected`},
 		"invalidity":               {foreignT4, `"compile"`, `"sad"`, `file:4:1: not a usable recorded space: result 2: invalidity is "sad"`},
 		"parameter missing":        {foreignT4, `{"bx": 16, "mode": "b"}`, `{"bx": 16}`, "result 3: parameter mode is missing"},
-		"unknown unit":             {foreignT4, `"unit": "ms"`, `"unit": "fortnights"`, `"fortnights" is no unit of time`},
+		"unknown unit":             {foreignT4, `"unit": "ms"`, `"unit": "fortnights"`, `"fortnights" is not a unit of time`},
 		"objective no time":        {strings.Replace(foreignT4, `"runtimes": [12.25, 12.5, 12.75]`, `"x": 1`, 1), `"name": "time", "value": 12.5, "unit": "ms"}], "objectives": ["time"]`, `"name": "score", "value": 12.5, "unit": ""}], "objectives": ["score"]`, "only times can be replayed"},
 		"nothing measured":         {foreignT4, `{"runtimes": [3, 1, 2]}`, `{}`, `has no measurement "time"`},
 		"runtimes no numbers":      {foreignT4, `[3, 1, 2]`, `[3, "1", 2]`, "is not a number"},

@@ -65,7 +65,7 @@ var t4Times = func() map[string]string {
 
 // A t4Rest is what a result holds that has no other place.
 type t4Rest struct {
-	configuration object            // values of what is no parameter
+	configuration object            // values of what is not a parameter
 	times         object            // further times, in milliseconds
 	measurements  []json.RawMessage // those that are more than a name, a value and a unit
 	others        object            // correctness and objectives, where they are not as usual, and further keys

@@ -285,7 +285,7 @@ func TestTranslate(t *testing.T) {
 			t.Errorf("%.20q is %q, %v; want an error with %q", source, got, err, want)
 		}
 	}
-	// Names that are no parameters, as those of shapes and devices, are positive integers.
+	// Names that are not parameters, as those of shapes and devices, are positive integers.
 	if got, err := Conditions(params, []string{"size_x == 96 and b <= threads", "(4 if a == 0 else a) and 8 % (a if a else 1) == 0"}); err != nil || got[0] != "((size_x == 96) and (b <= threads))" {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -232,7 +232,7 @@ class Examples(Case):
             ("no parameters", dict(tune_params={}), ["tune_params has no parameters"]),
             ("a parameter that is a number", dict(tune_params=dict(block_size_x=3)), ["block_size_x is 3"]),
             ("a function as a restriction", dict(restrictions=lambda p: True), ["restrictions is a function"]),
-            ("a restriction that is no expression", dict(restrictions=["block_size_x.bit_length() > 3"]), ["block_size_x.bit_length"]),
+            ("a restriction that is not an expression", dict(restrictions=["block_size_x.bit_length() > 3"]), ["block_size_x.bit_length"]),
             ("a size that is a function", dict(problem_size=lambda p: 3), ["problem_size is a function"]),
             ("another language", dict(lang="OpenCL"), ["evotune tunes kernels in"]),
             ("another argument", dict(colour="red"), ["has no argument colour"]),

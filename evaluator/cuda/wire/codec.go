@@ -24,7 +24,7 @@ var kinds = []Kind{
 }
 
 // ErrFormat is what every error of [Read] is but for the end of the stream and
-// errors of the reader: what was read is no message of this protocol. Nothing
+// errors of the reader: what was read is not a message of this protocol. Nothing
 // that follows in the stream can be trusted.
 var ErrFormat = errors.New("not a message of evotune's worker protocol")
 
@@ -51,7 +51,7 @@ func Write(w io.Writer, kind Kind, v any) error {
 // Read reads one message and returns its kind and its JSON, which is valid
 // JSON. The error is io.EOF where the stream ends before a message,
 // io.ErrUnexpectedEOF where it ends within one, and [ErrFormat] where what was
-// read is no message.
+// read is not a message.
 func Read(r *bufio.Reader) (Kind, []byte, error) {
 	header, err := readHeader(r)
 	if err != nil {

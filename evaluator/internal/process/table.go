@@ -84,11 +84,11 @@ func ReadStat(path string) (e Entry, err error) {
 	// "pid (name) state ppid pgrp ...", where the name may hold anything.
 	left, right := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if left < 0 || right < left {
-		return e, fmt.Errorf("%s: %.100q is no entry", path, text)
+		return e, fmt.Errorf("%s: %.100q is not an entry", path, text)
 	}
 	fields := strings.Fields(string(text[right+1:]))
 	if len(fields) < 3 {
-		return e, fmt.Errorf("%s: %.100q is no entry", path, text)
+		return e, fmt.Errorf("%s: %.100q is not an entry", path, text)
 	}
 	pid, err1 := strconv.Atoi(strings.TrimSpace(string(text[:left])))
 	parent, err2 := strconv.Atoi(fields[1])

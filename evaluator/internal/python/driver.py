@@ -185,7 +185,7 @@ class Program:
         try:
             part, wrong = self.library.numbers(part)
         except (TypeError, ValueError, RuntimeError) as e:
-            wrong = f"a {type(part).__name__}, which is no array ({e})"
+            wrong = f"a {type(part).__name__}, which is not an array ({e})"
         if wrong:
             raise Refused(line, f"{name} returns {wrong} for {what}: return an array of float64")
         if tuple(part.shape) != shape:

@@ -256,7 +256,7 @@ func TestBadFilesLong(t *testing.T) {
 	longtest.Long(t, "starts Python many times")
 	badFiles(t, []badFile{
 		{"no shape", "def reference(x):\n    return x, 1.5\n", `scaled/reference.py:1: reference returns an array of shape [] for total, whose shape is [2]`},
-		{"ragged", "def reference(x):\n    return [[1, 2], [3]], x.sum(1)\n", `scaled/reference.py:1: reference returns a list, which is no array (`},
+		{"ragged", "def reference(x):\n    return [[1, 2], [3]], x.sum(1)\n", `scaled/reference.py:1: reference returns a list, which is not an array (`},
 		{"text", "def reference(x):\n    return 'x', x.sum(1)\n", `scaled/reference.py:1: reference returns an array of <U1 for y: return an array of float64`},
 		{"infinite", "def reference(x):\n    return x, x.sum(1) / 0.\n", `scaled/reference.py:1: reference returns inf as element 0 of total: every element must be finite`},
 		{"one for two", "def reference(x):\n    return x\n", `scaled/reference.py:1: reference returns one value: the outputs are y, total`},

@@ -254,7 +254,7 @@ def _written(call: _Call, answer: Optional[Sequence[Any]], outputs: Optional[Seq
         written = list(outputs)
         for array in written:
             if array not in call.arrays:
-                raise Error(f"outputs has {array}, which is no array of {call.entry}: there are {', '.join(call.arrays)}")
+                raise Error(f"outputs has {array}, which is not an array of {call.entry}: there are {', '.join(call.arrays)}")
     elif answer is not None:
         if len(answer) != len(call.signature):
             raise Error(f"answer has {len(answer)} items, and {call.entry} takes {len(call.signature)}: give None for what is not compared")

@@ -56,7 +56,7 @@ class Source:
         text = textwrap.dedent("".join(lines))
         tree = ast.parse(text).body[0]
         if not isinstance(tree, ast.FunctionDef):
-            raise Error(f"{name} is no plain function: write it with def", where(function))
+            raise Error(f"{name} is not a plain function: write it with def", where(function))
         if decorator:
             text = "\n".join([decorator, *text.splitlines()[tree.lineno - 1:]])
             tree.decorator_list, first = [], first + tree.lineno - 2
@@ -187,7 +187,7 @@ class Reference:
                 if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                     raise Error(f"{given.__name__} takes *{parameter.name}: name what it gets, of {', '.join(known)}", where(given))
                 if parameter.name not in known and parameter.default is parameter.empty:
-                    raise Error(f"{given.__name__} has the parameter {parameter.name}, which is no input, no scalar and no dimension: there are {', '.join(known)}", where(given))
+                    raise Error(f"{given.__name__} has the parameter {parameter.name}, which is not an input, a scalar or a dimension: there are {', '.join(known)}", where(given))
             self.source = Source()
             self.source.add(given)
             self.keys = {"python": "reference.py", "entry": given.__name__}

@@ -81,7 +81,7 @@ def program() -> str:
     if named:
         found = shutil.which(named)
         if not found:
-            raise Error(f"EVOTUNE_TUNE is {named!r}, which is no program: correct or unset it")
+            raise Error(f"EVOTUNE_TUNE is {named!r}, which is not a program: correct or unset it")
         return found
     found = shutil.which("tune")
     if not found:
@@ -99,7 +99,7 @@ def environment(extra: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
 def said(errors: str) -> str:
     """What a failed tune said, without its own name."""
     lines = [line[len("tune: "):] if line.startswith("tune: ") else line for line in errors.splitlines() if line.strip()]
-    return lines[-1] if lines else "tune said nothing of why"
+    return lines[-1] if lines else "tune failed without a message"
 
 
 def run(args: Sequence[str], *, env: Optional[Mapping[str, str]] = None, ok: Sequence[int] = (0,), at: Optional[str] = None) -> "subprocess.CompletedProcess[str]":
