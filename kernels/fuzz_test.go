@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 func FuzzLoad(f *testing.F) {
 	f.Add(base)
 	f.Add(base + second)
+	f.Add(string(formed()["k/kernel.toml"].Data))
 	f.Add(base + cuda)
 	f.Add(base + mapped)
 	f.Add(gpuOnly(f, "role = \"inout\"\ndata = \"constant(0.25)\"", "role = \"out\"\ntolerance = 1e-3\nrepeat = 1e-6\nunwritten = \"nan\"") + variant)
@@ -35,7 +37,7 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(string(text))
+		f.Add(strings.Replace(string(text), "[[form]]\nname = \""+path.Dir(name)+"\"", "[[form]]\nname = \"k\"", 1)) // the folder's own
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := kernels.Load(folder(text), "k")
