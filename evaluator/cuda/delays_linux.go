@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/ptx"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
@@ -60,7 +61,7 @@ var (
 func (d disassembly) hidden(mnemonics []string) (list []string) {
 	for code, from := range shownBy {
 		shown := slices.ContainsFunc(mnemonics, func(m string) bool {
-			return slices.ContainsFunc(from, func(stem string) bool { return begins(m, stem) })
+			return slices.ContainsFunc(from, func(stem string) bool { return ptx.Begins(m, stem) })
 		})
 		if !shown && d.has([]string{code}) {
 			list = append(list, code)
@@ -118,13 +119,13 @@ func (h *lab) unfollowedPTX(ctx context.Context, c *candidate) (unfollowed, erro
 	} else if err != nil {
 		return unfollowed{}, err
 	}
-	statements, err := ptxStatements(text)
+	statements, err := ptx.Statements(text)
 	if err != nil {
 		return unfollowed{waits: true}, nil //nolint:nilerr // delays are tried, and say what is wrong
 	}
 	counts := disassembly{Mnemonics: evaluator.Instructions{}}
 	for _, s := range statements {
-		counts.Mnemonics[s.mnemonic]++
+		counts.Mnemonics[s.Mnemonic]++
 	}
 	return unfollowed{counts.has(copyPTX), counts.has(waitPTX)}, nil
 }
@@ -133,7 +134,7 @@ func (h *lab) unfollowedPTX(ctx context.Context, c *candidate) (unfollowed, erro
 func (d disassembly) has(stems []string) bool {
 	for name := range d.Mnemonics {
 		for _, stem := range stems {
-			if begins(name, stem) {
+			if ptx.Begins(name, stem) {
 				return true
 			}
 		}
@@ -158,7 +159,7 @@ func (h *lab) delayedUnit(c *candidate) unit {
 func (h *lab) ptx(ctx context.Context, u unit) (string, error) {
 	if u.triton != nil {
 		out, err := h.build(ctx, u)
-		return unlined(out.Assembly), err
+		return ptx.Unlined(out.Assembly), err
 	}
 	if u.known != "" {
 		return u.known, nil
@@ -224,10 +225,7 @@ func (h *lab) buildDelayed(ctx context.Context, u unit, by assembler, r room) (b
 
 func (h *lab) delayUnit(ctx context.Context, u unit, by assembler, r room) (b delayedBuild, err error) {
 	stores, local := u.triton != nil, u.local()
-	key := cache.Key("delayed 4", delayBlock(0), spoilBlock(aCopy, "cp.async.bulk"), earlyBlock, fmt.Sprint(sites, u.early), u.key(h.compilerOf(u).identity()), by.identity(), fmt.Sprint(r.registers))
-	if stores {
-		key = cache.Key(key, fmt.Sprint(store))
-	}
+	key := cache.Key("delayed 5", ptx.Version(stores), fmt.Sprint(u.early), u.key(h.compilerOf(u).identity()), by.identity(), fmt.Sprint(r.registers))
 	if r.share == 0 {
 		if cubin, ok := h.sharing().Get(ctx, "cubins", key, local, &b); ok {
 			b.Cubin = cubin
@@ -242,12 +240,12 @@ func (h *lab) delayUnit(ctx context.Context, u unit, by assembler, r room) (b de
 	if r.share > 0 {
 		choose = r.draw
 	}
-	d, err := delay(text, stores, u.early, choose)
-	var unawaited *unawaitedError
+	d, err := ptx.Delay(text, stores, u.early, choose)
+	var unawaited *ptx.UnawaitedError
 	switch {
 	case errors.As(err, &unawaited):
 		return b, &ptxFault{reason: err.Error()}
-	case errors.Is(err, errNoDelay):
+	case errors.Is(err, ptx.ErrNoDelay):
 		return b, &labs.Refusal{Summary: err.Error()}
 	case err != nil:
 		return b, &ptxFault{reason: "its PTX cannot be read: " + err.Error()}
@@ -262,7 +260,7 @@ func (h *lab) delayUnit(ctx context.Context, u unit, by assembler, r room) (b de
 		u.flags = append(u.flags, fmt.Sprintf("-maxrregcount=%d", r.registers))
 	}
 	u.plain = true
-	b.compiled, err = by.assemble(ctx, d.text, u)
+	b.compiled, err = by.assemble(ctx, d.Text, u)
 	var no *labs.Refusal
 	if errors.As(err, &no) && !no.Crash && strings.Contains(no.Summary, assemblyFile) {
 		// It names a line, which is the text's fault if without delays it is taken.
@@ -273,7 +271,7 @@ func (h *lab) delayUnit(ctx context.Context, u unit, by assembler, r room) (b de
 	if err != nil {
 		return b, err
 	}
-	b.Delays, b.Mnemonics = d.String()+r.String(), slices.Sorted(maps.Keys(d.mnemonics))
+	b.Delays, b.Mnemonics = d.String()+r.String(), slices.Sorted(maps.Keys(d.Mnemonics))
 	if r.share == 0 {
 		h.sharing().Put(ctx, "cubins", key, local, b.Cubin, b)
 	}
@@ -357,7 +355,7 @@ func plantedDelays(arch string, trials []delayTrial) unit {
 }
 
 func (h *lab) tryDelays(ctx context.Context, by assembler, u unit, trials []delayTrial) error {
-	key := cache.Key("schedules 3", delayBlock(0), spoilBlock(aCopy, "cp.async.bulk"), earlyBlock, fmt.Sprint(sites, trials), u.key(h.compiler.identity()), by.identity(),
+	key := cache.Key("schedules 4", ptx.Version(false), fmt.Sprint(trials), u.key(h.compiler.identity()), by.identity(),
 		h.gpus[0].device.Name, h.gpus[0].device.DriverString, HarnessSource, fmt.Sprint(h.options.workerEnv), h.workerPath)
 	if _, ok := h.Cache.Get("sanitizers", key, nil); ok {
 		return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/ptx"
 	"github.com/evotune/evotune/evaluator/cuda/wire"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
@@ -162,7 +163,7 @@ func TestHopperZooCompilesLong(t *testing.T) {
 				}
 				// NVRTC gives PTX beside the code: the same as alone.
 				if delayed := h.delayedUnit(cand); out.PTX != "" {
-					if alone, err := c.ptx(t.Context(), delayed); err != nil || !slices.Equal(strings.Fields(alone), strings.Fields(unlined(delayed.known))) {
+					if alone, err := c.ptx(t.Context(), delayed); err != nil || !slices.Equal(strings.Fields(alone), strings.Fields(ptx.Unlined(delayed.known))) {
 						t.Errorf("%s: PTX of %d bytes alone and of %d beside the code are not the same, %v", name, len(alone), len(delayed.known), err)
 					}
 				} else if _, both := c.compiler.(*nvrtc); both {

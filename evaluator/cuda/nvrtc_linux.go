@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evotune/evotune/evaluator/cuda/ptx"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
@@ -250,7 +251,7 @@ func (n *nvrtc) compile(ctx context.Context, u unit) (compiled, error) {
 	if len(out.PTX) > cubinLimit {
 		out.PTX = ""
 	}
-	out.PTX = unnumbered(out.PTX)
+	out.PTX = ptx.Unnumbered(out.PTX)
 	return out, err
 }
 

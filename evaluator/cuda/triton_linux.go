@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/ptx"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/plain"
@@ -177,7 +178,7 @@ const tritonFile = "kernel.py"
 // ptx is what compile makes, too, without what tells of lines.
 func (n *triton) ptx(ctx context.Context, u unit) (string, error) {
 	out, err := n.compile(ctx, u)
-	return unlined(out.Assembly), err
+	return ptx.Unlined(out.Assembly), err
 }
 
 // assemble uses the architecture that the text names.

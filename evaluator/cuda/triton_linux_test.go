@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/evotune/evotune/evaluator"
+	"github.com/evotune/evotune/evaluator/cuda/ptx"
 	"github.com/evotune/evotune/evaluator/internal/cache"
 	"github.com/evotune/evotune/evaluator/internal/labs"
 	"github.com/evotune/evotune/evaluator/internal/process"
@@ -197,12 +198,12 @@ func TestTritonIsAssembledLong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := delay(text, true, nil, nil)
+	d, err := ptx.Delay(text, true, nil, nil)
 	if err != nil || d.String() != "delays at 3 places (st.global 1)" {
 		t.Errorf("%s, %v", d, err)
 	}
 	u.plain = true
-	late, err := n.assemble(t.Context(), d.text, u)
+	late, err := n.assemble(t.Context(), d.Text, u)
 	if err != nil {
 		t.Fatal(logOf(err))
 	}

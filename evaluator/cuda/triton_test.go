@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evotune/evotune/evaluator/cuda/ptx"
 	"github.com/evotune/evotune/kernels"
 )
 
@@ -68,9 +69,9 @@ func TestUnlined(t *testing.T) {
 		"\t.section\t.debug_abbrev\n\t{\n.b8 1 // (\n\t}\n\t.section\t.debug_macinfo\t{\t}\n// $L__tmp\n"
 	const body = ".visible .entry k()\n{\n\t // k.py:3:0\n$L__func_begin0:\n"
 	for what, c := range map[string]struct{ got, want string }{
-		"unlined":    {unlined(text), head + "\t\n" + body + "\n bar.sync 3;\n\t\n" + hidden + "\t\n\t\n// $L__tmp\n"},
-		"unnumbered": {unnumbered(text), head + "\t.file\t1 \"/k.py\"\n" + body + "$L__tmp0:\n bar.sync 3;\n\t\n" + hidden + text[strings.LastIndex(text, "\t.section\t.debug_abb"):]},
-		"unreadable": {unlined(text + "#"), text + "#"},
+		"unlined":    {ptx.Unlined(text), head + "\t\n" + body + "\n bar.sync 3;\n\t\n" + hidden + "\t\n\t\n// $L__tmp\n"},
+		"unnumbered": {ptx.Unnumbered(text), head + "\t.file\t1 \"/k.py\"\n" + body + "$L__tmp0:\n bar.sync 3;\n\t\n" + hidden + text[strings.LastIndex(text, "\t.section\t.debug_abb"):]},
+		"unreadable": {ptx.Unlined(text + "#"), text + "#"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s:\n%s\nexpected\n%s", what, c.got, c.want)

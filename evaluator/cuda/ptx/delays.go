@@ -1,4 +1,4 @@
-package cuda
+package ptx
 
 import (
 	"errors"
@@ -60,7 +60,7 @@ var store = site{"st.global", true, false}
 // siteOf finds the site of a mnemonic; kind is what it is counted as.
 func siteOf(mnemonic string) (s site, kind string) {
 	for _, s := range sites {
-		if begins(mnemonic, s.stem) {
+		if Begins(mnemonic, s.stem) {
 			kind, _, _ = strings.Cut(mnemonic, ".")
 			return s, kind
 		}
@@ -68,15 +68,15 @@ func siteOf(mnemonic string) (s site, kind string) {
 	return site{}, ""
 }
 
-// begins says whether a mnemonic begins with a stem, up to a dot or its end.
-func begins(mnemonic, stem string) bool {
+// Begins says whether a mnemonic begins with a stem, up to a dot or its end.
+func Begins(mnemonic, stem string) bool {
 	rest, ok := strings.CutPrefix(mnemonic, stem)
 	return ok && (rest == "" || rest[0] == '.')
 }
 
-// delayed is PTX with delays in it.
-type delayed struct {
-	text string
+// A Delayed is PTX with delays in it.
+type Delayed struct {
+	Text string
 	// delays is how many there are; kinds counts the instructions around which they
 	// are, of sites in all.
 	delays, sites int
@@ -85,12 +85,12 @@ type delayed struct {
 	// something else where they write to.
 	early   []string
 	spoiled int
-	// mnemonics are those of the whole module.
-	mnemonics map[string]bool
+	// Mnemonics are those of the whole module.
+	Mnemonics map[string]bool
 }
 
 // String tells of the delays for people.
-func (d delayed) String() string {
+func (d Delayed) String() string {
 	var list []string
 	around := 0
 	for _, kind := range slices.Sorted(maps.Keys(d.kinds)) {
@@ -113,35 +113,44 @@ func (d delayed) String() string {
 	return s
 }
 
-// errNoDelay is of PTX in which no delay is where one should be.
-var errNoDelay = errors.New("there is no delay around any of its barriers, copies and atomics")
+// ErrNoDelay is returned for PTX in which no delay is where one should be.
+var ErrNoDelay = errors.New("there is no delay around any of its barriers, copies and atomics")
 
-// delay inserts random delays into PTX: where a kernel begins and ends, and before and
+// Version identifies what Delay inserts, for keys of caches; stores is Delay's.
+func Version(stores bool) string {
+	v := fmt.Sprint(delayBlock(0), spoilBlock(aCopy, "cp.async.bulk"), earlyBlock, sites)
+	if stores {
+		v += fmt.Sprint(store)
+	}
+	return v
+}
+
+// Delay inserts random delays into PTX: where a kernel begins and ends, and before and
 // after the instructions of sites, or of those that choose takes of so many. They compute
 // nothing that the kernel uses, so that a correct kernel gives what it gave. Stores says
 // that they are before what writes to global memory, too. Early names kernels that a dependent one follows: it may
 // begin as soon as all of their blocks have, and they begin their work when it has had its time. Where bulk copies
-// write to, there is something else before. The error is an *unawaitedError where a kernel waits for none of them.
-func delay(ptx string, stores bool, early []string, choose func(sites int) []bool) (delayed, error) {
+// write to, there is something else before. The error is an *UnawaitedError where a kernel waits for none of them.
+func Delay(ptx string, stores bool, early []string, choose func(sites int) []bool) (Delayed, error) {
 	at := func(mnemonic string) (site, string) {
 		s, kind := siteOf(mnemonic)
-		if stores && kind == "" && begins(mnemonic, store.stem) {
+		if stores && kind == "" && Begins(mnemonic, store.stem) {
 			return store, store.stem
 		}
 		return s, kind
 	}
-	statements, err := ptxStatements(ptx)
+	statements, err := Statements(ptx)
 	if err != nil {
-		return delayed{}, err
+		return Delayed{}, err
 	}
 	if err := unawaited(statements); err != nil {
-		return delayed{}, err
+		return Delayed{}, err
 	}
-	d := delayed{kinds: map[string]int{}, mnemonics: map[string]bool{}}
+	d := Delayed{kinds: map[string]int{}, Mnemonics: map[string]bool{}}
 	queued := queuedFences(statements)
 	for i, s := range statements {
-		d.mnemonics[s.mnemonic] = true
-		if p, _ := at(s.mnemonic); (p.before || p.after) && !queued[i] {
+		d.Mnemonics[s.Mnemonic] = true
+		if p, _ := at(s.Mnemonic); (p.before || p.after) && !queued[i] {
 			d.sites++
 		}
 	}
@@ -166,7 +175,7 @@ func delay(ptx string, stores bool, early []string, choose func(sites int) []boo
 	}
 	function, site := 0, 0
 	for i, s := range statements {
-		p, kind := at(s.mnemonic)
+		p, kind := at(s.Mnemonic)
 		if s.function != function {
 			function, fresh = s.function, false
 			if s.entry && slices.Contains(early, s.name) {
@@ -178,7 +187,7 @@ func delay(ptx string, stores bool, early []string, choose func(sites int) []boo
 				put(s.start)
 			}
 		}
-		if block := spoilBlock(ptx[s.start:s.end], s.mnemonic); block != "" {
+		if block := spoilBlock(ptx[s.start:s.end], s.Mnemonic); block != "" {
 			out.WriteString(ptx[copied:s.start] + block)
 			copied = s.start
 			d.spoiled++
@@ -188,7 +197,7 @@ func delay(ptx string, stores bool, early []string, choose func(sites int) []boo
 			taken = chosen == nil || chosen[site]
 			site++
 		}
-		ends := s.entry && (s.mnemonic == "ret" || s.mnemonic == "exit")
+		ends := s.entry && (s.Mnemonic == "ret" || s.Mnemonic == "exit")
 		if taken && p.before || ends {
 			put(s.start)
 		}
@@ -201,9 +210,9 @@ func delay(ptx string, stores bool, early []string, choose func(sites int) []boo
 		}
 	}
 	out.WriteString(ptx[copied:])
-	d.text = out.String()
+	d.Text = out.String()
 	if d.sites > 0 && len(d.kinds) == 0 {
-		return delayed{}, errNoDelay
+		return Delayed{}, ErrNoDelay
 	}
 	return d, nil
 }
@@ -216,32 +225,32 @@ const (
 // queuedFences finds each wgmma.fence between products of one group: there is one before it
 // and a commit after it, with nothing between that threads could wait at or jump to. All
 // others get delays, whatever fence stands before them.
-func queuedFences(statements []ptxStatement) []bool {
+func queuedFences(statements []Statement) []bool {
 	queued := make([]bool, len(statements))
 	fence := false
 	for i, s := range statements {
-		p, _ := siteOf(s.mnemonic)
+		p, _ := siteOf(s.Mnemonic)
 		if i > 0 && s.function != statements[i-1].function || s.label {
 			fence = false
 		}
-		if strings.HasPrefix(s.mnemonic, wgmmaFence) {
+		if strings.HasPrefix(s.Mnemonic, wgmmaFence) {
 			queued[i], fence = fence, true
-		} else if p.before || p.after || jumps(s.mnemonic) {
+		} else if p.before || p.after || jumps(s.Mnemonic) {
 			fence = false
 		}
 	}
 	commit := false
 	for i, s := range slices.Backward(statements) {
-		p, _ := siteOf(s.mnemonic)
+		p, _ := siteOf(s.Mnemonic)
 		if i+1 < len(statements) && s.function != statements[i+1].function {
 			commit = false
 		}
 		switch {
-		case strings.HasPrefix(s.mnemonic, wgmmaFence):
+		case strings.HasPrefix(s.Mnemonic, wgmmaFence):
 			queued[i] = queued[i] && commit
-		case strings.HasPrefix(s.mnemonic, wgmmaCommit):
+		case strings.HasPrefix(s.Mnemonic, wgmmaCommit):
 			commit = true
-		case p.before || p.after || jumps(s.mnemonic):
+		case p.before || p.after || jumps(s.Mnemonic):
 			commit = false
 		}
 		commit = commit && !s.label
@@ -255,10 +264,10 @@ func jumps(mnemonic string) bool {
 	return slices.Contains([]string{"bra", "brx", "call", "ret", "exit", "trap"}, stem)
 }
 
-// An unawaitedError names a kernel that never waits for copies that it begins.
-type unawaitedError struct{ kernel, copies, wait string }
+// An UnawaitedError names a kernel that never waits for copies that it begins.
+type UnawaitedError struct{ kernel, copies, wait string }
 
-func (e *unawaitedError) Error() string {
+func (e *UnawaitedError) Error() string {
 	return fmt.Sprintf("nothing in %s waits for its bulk copies (%s): there is no %s", e.kernel, e.copies, e.wait)
 }
 
@@ -274,7 +283,7 @@ var completions = []struct {
 
 // unawaited looks for a kernel that begins bulk copies and waits for none, whatever else it does: neither
 // itself nor, if it calls any, in another function.
-func unawaited(statements []ptxStatement) error {
+func unawaited(statements []Statement) error {
 	type function struct {
 		entry, calls bool
 		name         string
@@ -288,10 +297,10 @@ func unawaited(statements []ptxStatement) error {
 			all, last = append(all, &function{entry: s.entry, name: s.name}), s.function
 		}
 		f := all[len(all)-1]
-		f.mnemonics = append(f.mnemonics, s.mnemonic)
-		f.calls = f.calls || begins(s.mnemonic, "call")
+		f.mnemonics = append(f.mnemonics, s.Mnemonic)
+		f.calls = f.calls || Begins(s.Mnemonic, "call")
 		if !s.entry {
-			called = append(called, s.mnemonic)
+			called = append(called, s.Mnemonic)
 		}
 	}
 	for _, f := range all {
@@ -308,9 +317,9 @@ func unawaited(statements []ptxStatement) error {
 			})
 			for _, stems := range c.waits {
 				if copies >= 0 && !slices.ContainsFunc(has, func(m string) bool {
-					return slices.ContainsFunc(stems, func(stem string) bool { return begins(m, stem) })
+					return slices.ContainsFunc(stems, func(stem string) bool { return Begins(m, stem) })
 				}) {
-					return &unawaitedError{f.name, has[copies], strings.Join(stems, " or ")}
+					return &UnawaitedError{f.name, has[copies], strings.Join(stems, " or ")}
 				}
 			}
 		}
@@ -329,7 +338,7 @@ const aCopy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes
 // statement. The copy may write there at once: whoever reads before it has, without waiting for it, must not find
 // what was right in the launch before.
 func spoilBlock(statement, mnemonic string) string {
-	if !begins(mnemonic, "cp.async.bulk") {
+	if !Begins(mnemonic, "cp.async.bulk") {
 		return ""
 	}
 	m := loading.FindStringSubmatch(statement)
@@ -337,7 +346,7 @@ func spoilBlock(statement, mnemonic string) string {
 		return ""
 	}
 	guard, to, size := m[1], m[2], m[3]
-	if begins(mnemonic, "cp.async.bulk.tensor") {
+	if Begins(mnemonic, "cp.async.bulk.tensor") {
 		size = "1"
 	}
 	if size == "" {

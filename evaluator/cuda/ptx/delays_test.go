@@ -1,4 +1,4 @@
-package cuda
+package ptx
 
 import (
 	"errors"
@@ -85,17 +85,17 @@ $L__info_string0:
 `
 
 func TestPTXStatements(t *testing.T) {
-	list, err := ptxStatements(trickyPTX)
+	list, err := Statements(trickyPTX)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, s := range list {
 		text := trickyPTX[s.start:s.end]
-		if !strings.HasSuffix(text, ";") || !strings.Contains(text, s.mnemonic) {
-			t.Errorf("%q is not a statement with %s", text, s.mnemonic)
+		if !strings.HasSuffix(text, ";") || !strings.Contains(text, s.Mnemonic) {
+			t.Errorf("%q is not a statement with %s", text, s.Mnemonic)
 		}
-		got = append(got, fmt.Sprint(s.function, s.entry, " ", s.mnemonic))
+		got = append(got, fmt.Sprint(s.function, s.entry, " ", s.Mnemonic))
 	}
 	want := []string{
 		"1 false ld.param.u32", "1 false bar.sync", "1 false st.param.b32", "1 false ret",
@@ -133,7 +133,7 @@ func TestPTXThatIsBroken(t *testing.T) {
 		{".version 8.4\n.visible\n#line 5\n.entry k() { }\n", "line 3: \"#line 5"},
 		{"/* never closed", ""},
 	} {
-		_, err := ptxStatements(c.text)
+		_, err := Statements(c.text)
 		if got := fmt.Sprint(err); c.say == "" && err != nil || c.say != "" && !strings.Contains(got, c.say) {
 			t.Errorf("%q: %s, want %q", c.text, got, c.say)
 		}
@@ -156,8 +156,8 @@ func TestPTXBehindDirectives(t *testing.T) {
 		".visible.entry k()\n" + body,
 		".global .u32 x; .visible.entry k()\n" + body + ".section .debug_str { }\n",
 	} {
-		list, err := ptxStatements(text)
-		if err != nil || len(list) != 1 || list[0].mnemonic != "mbarrier.init.shared.b64" || !list[0].entry || text[list[0].start:list[0].end] != "mbarrier.init.shared.b64 [x], 1;" {
+		list, err := Statements(text)
+		if err != nil || len(list) != 1 || list[0].Mnemonic != "mbarrier.init.shared.b64" || !list[0].entry || text[list[0].start:list[0].end] != "mbarrier.init.shared.b64 [x], 1;" {
 			t.Errorf("%q: %+v, %v", text, list, err)
 		}
 	}
@@ -175,23 +175,23 @@ func undelayed(text string) string {
 
 // TestDelays: what is around each delay.
 func TestDelays(t *testing.T) {
-	d, err := delay(trickyPTX, false, nil, nil)
+	d, err := Delay(trickyPTX, false, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if undelayed(d.text) != trickyPTX {
+	if undelayed(d.Text) != trickyPTX {
 		t.Error("delays have changed something else")
 	}
-	if n := len(oneDelay.FindAllString(d.text, -1)); n != d.delays {
+	if n := len(oneDelay.FindAllString(d.Text, -1)); n != d.delays {
 		t.Errorf("%d delays, of which %d are told", n, d.delays)
 	}
-	marked, err := ptxStatements(strings.ReplaceAll(oneDelay.ReplaceAllLiteralString(other.ReplaceAllLiteralString(d.text, ""), "\ndelay;\n"), "\r", ""))
+	marked, err := Statements(strings.ReplaceAll(oneDelay.ReplaceAllLiteralString(other.ReplaceAllLiteralString(d.Text, ""), "\ndelay;\n"), "\r", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, s := range marked {
-		stem, rest, _ := strings.Cut(s.mnemonic, ".")
+		stem, rest, _ := strings.Cut(s.Mnemonic, ".")
 		next, _, _ := strings.Cut(rest, ".")
 		got = append(got, strings.TrimSuffix(stem+"."+next, "."))
 	}
@@ -207,12 +207,12 @@ func TestDelays(t *testing.T) {
 	if want := "delays at 17 places (bar 2, barrier 2, cp 1, mbarrier 2, wgmma 3); what 1 bulk copies overwrite is spoiled before"; d.String() != want {
 		t.Errorf("%q, want %q", d.String(), want)
 	}
-	if d, err := delay(".version 8.4\n", false, nil, nil); err != nil || d.delays != 0 {
+	if d, err := Delay(".version 8.4\n", false, nil, nil); err != nil || d.delays != 0 {
 		t.Errorf("a module without code: %d delays, %v", d.delays, err)
 	}
 	// No two delays are alike: with one seed two warps would go in step.
 	var seeds []string
-	for _, m := range regexp.MustCompile(`0x[0-9a-f]{8};`).FindAllString(strings.ReplaceAll(strings.ReplaceAll(other.ReplaceAllLiteralString(d.text, ""), "0x85ebca6b;", ""), "0xc2b2ae35;", ""), -1) {
+	for _, m := range regexp.MustCompile(`0x[0-9a-f]{8};`).FindAllString(strings.ReplaceAll(strings.ReplaceAll(other.ReplaceAllLiteralString(d.Text, ""), "0x85ebca6b;", ""), "0xc2b2ae35;", ""), -1) {
 		if slices.Contains(seeds, m) {
 			t.Errorf("the constant %s comes twice", m)
 		}
@@ -242,19 +242,19 @@ func TestDelaysBesideQueues(t *testing.T) {
 		{fence + mma + fence + mma, "D fence mma D fence mma D ret", "(wgmma 2)"},
 		{"mov.u32 a, b; ", "D mov D ret", "delays at 2 places (where its kernels begin and end)"},
 	} {
-		d, err := delay(".entry k() { "+c.body+"ret; }\n.entry l() { "+commit+"}", false, nil, nil)
+		d, err := Delay(".entry k() { "+c.body+"ret; }\n.entry l() { "+commit+"}", false, nil, nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.body, err)
 			continue
 		}
-		first, _, _ := strings.Cut(oneDelay.ReplaceAllLiteralString(d.text, " D; "), ".entry l")
-		list, err := ptxStatements(first)
+		first, _, _ := strings.Cut(oneDelay.ReplaceAllLiteralString(d.Text, " D; "), ".entry l")
+		list, err := Statements(first)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
 		for _, s := range list {
-			name, _, _ := strings.Cut(strings.TrimPrefix(s.mnemonic, "wgmma."), ".")
+			name, _, _ := strings.Cut(strings.TrimPrefix(s.Mnemonic, "wgmma."), ".")
 			name, _, _ = strings.Cut(name, "_")
 			got = append(got, name)
 		}
@@ -262,7 +262,7 @@ func TestDelaysBesideQueues(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", c.body, got, c.want)
 		}
 		// What is told is what got a delay.
-		if d, err := delay(".entry k() { "+c.body+"ret; }", false, nil, nil); err != nil || !strings.Contains(d.String(), c.say) {
+		if d, err := Delay(".entry k() { "+c.body+"ret; }", false, nil, nil); err != nil || !strings.Contains(d.String(), c.say) {
 			t.Errorf("%s: %s, %v, want %s", c.body, d, err, c.say)
 		}
 	}
@@ -271,7 +271,7 @@ func TestDelaysBesideQueues(t *testing.T) {
 // TestFewerDelays: sites can be left out, and are told; not all of them.
 func TestFewerDelays(t *testing.T) {
 	const text = ".entry k() { bar.sync 0; mov.u32 a, b; bar.sync 1; mov.u32 a, b; membar.gl; ret; }"
-	d, err := delay(text, false, nil, func(sites int) []bool {
+	d, err := Delay(text, false, nil, func(sites int) []bool {
 		if sites != 3 {
 			t.Errorf("%d sites, want 3", sites)
 		}
@@ -281,10 +281,10 @@ func TestFewerDelays(t *testing.T) {
 		t.Errorf("%q, %v, want %q", d, err, want)
 	}
 	const want = ".entry k() { Dbar.sync 0; mov.u32 a, b; Dbar.sync 1;D mov.u32 a, b; membar.gl; Dret; }"
-	if got := oneDelay.ReplaceAllLiteralString(d.text, "D"); got != want {
+	if got := oneDelay.ReplaceAllLiteralString(d.Text, "D"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if _, err := delay(text, false, nil, func(sites int) []bool { return make([]bool, sites) }); !errors.Is(err, errNoDelay) {
+	if _, err := Delay(text, false, nil, func(sites int) []bool { return make([]bool, sites) }); !errors.Is(err, ErrNoDelay) {
 		t.Errorf("without a delay at any site: %v", err)
 	}
 }
@@ -297,11 +297,11 @@ func TestDelaysBeforeStores(t *testing.T) {
 		false: ".entry k() { Dld.global.b32 a, [b]; @%p1 st.global.v4.b32 [ b + 0 ], { a, a, a, a }; st.shared.b32 [c], a; st.globalx a; Dret; }",
 		true:  ".entry k() { Dld.global.b32 a, [b]; D@%p1 st.global.v4.b32 [ b + 0 ], { a, a, a, a }; st.shared.b32 [c], a; st.globalx a; Dret; }",
 	} {
-		d, err := delay(text, stores, nil, nil)
+		d, err := Delay(text, stores, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := oneDelay.ReplaceAllLiteralString(d.text, "D"); got != want {
+		if got := oneDelay.ReplaceAllLiteralString(d.Text, "D"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -311,11 +311,11 @@ func TestDelaysBeforeStores(t *testing.T) {
 // kernels do not.
 func TestEarly(t *testing.T) {
 	const text = ".entry first(.param .u64 a) { ld.param.u64 a, [a]; st.global.b32 [a], b; ret; } .entry second() { mov.u32 a, b; ret; }"
-	d, err := delay(text, false, []string{"first", "third"}, nil)
+	d, err := Delay(text, false, []string{"first", "third"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := oneDelay.ReplaceAllLiteralString(strings.ReplaceAll(d.text, earlyBlock, "E"), "D")
+	got := oneDelay.ReplaceAllLiteralString(strings.ReplaceAll(d.Text, earlyBlock, "E"), "D")
 	if want := ".entry first(.param .u64 a) { EDld.param.u64 a, [a]; st.global.b32 [a], b; Dret; } .entry second() { Dmov.u32 a, b; Dret; }"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -378,8 +378,8 @@ func TestUnawaited(t *testing.T) {
 		{".entry k() { " + reduce + "ret; }", "there is no cp.async.bulk.commit_group"},
 		{".entry k() { st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [a], b, [c]; ret; }", "there is no mbarrier.try_wait"},
 	} {
-		_, err := delay(c.text, false, nil, nil)
-		var unawaited *unawaitedError
+		_, err := Delay(c.text, false, nil, nil)
+		var unawaited *UnawaitedError
 		if c.say == "" && err != nil || c.say != "" && (!errors.As(err, &unawaited) || !strings.Contains(err.Error(), c.say)) {
 			t.Errorf("%s: %v, want %q", c.text, err, c.say)
 		}
@@ -392,12 +392,12 @@ func FuzzDelay(f *testing.F) {
 	f.Add(".entry k(){bar.sync 0;}")
 	f.Add(".func f();.entry k(){a:b::c;{;}@p ret;}//")
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := delay(text, strings.Contains(text, "st.global"), nil, nil)
+		d, err := Delay(text, strings.Contains(text, "st.global"), nil, nil)
 		if err != nil || strings.Contains(text, "{ // ") {
 			return
 		}
-		if undelayed(d.text) != text {
-			t.Fatalf("delays have changed something else:\n%s", d.text)
+		if undelayed(d.Text) != text {
+			t.Fatalf("delays have changed something else:\n%s", d.Text)
 		}
 	})
 }

@@ -1,4 +1,7 @@
-package cuda
+// Package ptx reads the assembly of GPUs as far as delays need it: where statements end, which
+// of them are barriers, copies and atomics, and which lines tell of the source. [Delay] puts random delays around
+// the former; see ADR 8.
+package ptx
 
 import (
 	"fmt"
@@ -6,45 +9,46 @@ import (
 	"strings"
 )
 
-// A ptxStatement is an instruction in the body of a function.
-type ptxStatement struct {
+// A Statement is an instruction in the body of a function.
+type Statement struct {
 	// start and end are where it lies in the text, from its predicate to behind its
 	// semicolon.
 	start, end int
-	// mnemonic is the operation with its modifiers: "mbarrier.try_wait.parity.b64".
-	mnemonic string
+	// Mnemonic is the operation with its modifiers: "mbarrier.try_wait.parity.b64".
+	Mnemonic string
 	entry    bool   // of a kernel, and not of another function
 	label    bool   // something may jump to it
 	function int    // counts the bodies
 	name     string // of the function
 }
 
-// ptxStatements lists the instructions of a module in the order of its text. It knows
+// Statements lists the instructions of a module in the order of its text. It knows
 // as much of PTX as it takes to say where one ends: comments, strings, braces, labels,
 // predicates and directives. What inline assembly can hide an instruction behind is
 // refused, or read as ptxas reads it.
-func ptxStatements(text string) ([]ptxStatement, error) {
-	p := &ptxScanner{text: text}
-	return p.found, p.scan()
+func Statements(text string) ([]Statement, error) {
+	p := &scanner{text: text}
+	err := p.scan()
+	return p.found, err
 }
 
-type ptxScanner struct {
+type scanner struct {
 	text      string
 	at        int
 	functions int
 	name      string // of the function that is being read
-	found     []ptxStatement
-	about     []ptxAbout
+	found     []Statement
+	about     []about
 }
 
-// A ptxAbout is a directive, section or label that tells of the source.
-type ptxAbout struct {
+// An about is a directive, section or label that tells of the source.
+type about struct {
 	start, end int
 	what       string // ".loc", ".file", ".section" or the label
 }
 
 // scan reads a module.
-func (p *ptxScanner) scan() error {
+func (p *scanner) scan() error {
 	for {
 		p.blank()
 		if p.at == len(p.text) {
@@ -58,8 +62,8 @@ func (p *ptxScanner) scan() error {
 }
 
 // without gives PTX without some of what tells of the source; as it is where it cannot be read.
-func without(ptx string, cut func(ptxAbout) bool) string {
-	p := &ptxScanner{text: ptx}
+func without(ptx string, cut func(about) bool) string {
+	p := &scanner{text: ptx}
 	if p.scan() != nil {
 		return ptx
 	}
@@ -75,20 +79,20 @@ func without(ptx string, cut func(ptxAbout) bool) string {
 	return out.String()
 }
 
-// unnumbered gives PTX without the lines of the source. Nothing else is cut: whatever inline assembly makes
+// Unnumbered gives PTX without the lines of the source. Nothing else is cut: whatever inline assembly makes
 // of comments and strings, a number of a line holds no instruction.
-func unnumbered(ptx string) string {
-	return without(ptx, func(a ptxAbout) bool { return a.what == ".loc" })
+func Unnumbered(ptx string) string {
+	return without(ptx, func(a about) bool { return a.what == ".loc" })
 }
 
-// unlined leaves out all that tells of the source: labels that nothing else names, too.
-func unlined(ptx string) string {
-	ptx = without(ptx, func(a ptxAbout) bool { return a.what[0] == '.' })
+// Unlined leaves out all that tells of the source: labels that nothing else names, too.
+func Unlined(ptx string) string {
+	ptx = without(ptx, func(a about) bool { return a.what[0] == '.' })
 	named := map[string]int{}
 	for _, name := range debugLabel.FindAllString(ptx, -1) {
 		named[name]++
 	}
-	return without(ptx, func(a ptxAbout) bool { return named[a.what] == 1 })
+	return without(ptx, func(a about) bool { return named[a.what] == 1 })
 }
 
 // debugLabel is what Triton's compiler calls places in the source.
@@ -112,7 +116,7 @@ var innerDirectives = map[string]bool{
 }
 
 // operands goes behind a directive that ends with its operands.
-func (p *ptxScanner) operands(word string) error {
+func (p *scanner) operands(word string) error {
 	n := len(openDirectives[word].FindString(p.text[p.at:]))
 	if n == 0 {
 		return fmt.Errorf("%q has operands that are not known", p.rest())
@@ -124,13 +128,13 @@ func (p *ptxScanner) operands(word string) error {
 		return fmt.Errorf("%q goes on behind its operands", p.rest())
 	}
 	if word == ".loc" || word == ".file" {
-		p.about = append(p.about, ptxAbout{begin, p.at, word})
+		p.about = append(p.about, about{begin, p.at, word})
 	}
 	return nil
 }
 
 // outside reads one directive of a module, with the body of a function.
-func (p *ptxScanner) outside() error {
+func (p *scanner) outside() error {
 	if word := p.word(); openDirectives[word] != nil {
 		return p.operands(word)
 	}
@@ -169,7 +173,7 @@ func (p *ptxScanner) outside() error {
 			}
 			if kind == ".section" {
 				if debug {
-					p.about = append(p.about, ptxAbout{begin, p.at, kind})
+					p.about = append(p.about, about{begin, p.at, kind})
 				}
 				return nil
 			}
@@ -183,7 +187,7 @@ func (p *ptxScanner) outside() error {
 }
 
 // body reads a function's block, and the blocks in it.
-func (p *ptxScanner) body(entry bool) error {
+func (p *scanner) body(entry bool) error {
 	depth, label := 0, false
 	for {
 		p.blank()
@@ -234,7 +238,7 @@ func (p *ptxScanner) body(entry bool) error {
 		p.at += len(word)
 		if p.label() {
 			if p.text[start] != '@' && debugLabel.FindString(word) == word {
-				p.about = append(p.about, ptxAbout{start, p.at, word})
+				p.about = append(p.about, about{start, p.at, word})
 			}
 			label = true
 			continue
@@ -243,14 +247,14 @@ func (p *ptxScanner) body(entry bool) error {
 			return err
 		}
 		if word[0] != '.' {
-			p.found = append(p.found, ptxStatement{start, p.at, word, entry, label, p.functions, p.name})
+			p.found = append(p.found, Statement{start, p.at, word, entry, label, p.functions, p.name})
 			label = false
 		}
 	}
 }
 
 // label takes the colon behind a label. What follows it is a statement of its own.
-func (p *ptxScanner) label() bool {
+func (p *scanner) label() bool {
 	mark := p.at
 	p.blank()
 	if p.at < len(p.text) && p.text[p.at] == ':' {
@@ -262,12 +266,12 @@ func (p *ptxScanner) label() bool {
 }
 
 // line refuses what numbers lines as a preprocessor does.
-func (p *ptxScanner) line() error {
+func (p *scanner) line() error {
 	return fmt.Errorf("%q: lines must not be numbered in PTX, such as by inline assembly", p.rest())
 }
 
 // semicolon goes behind the end of a statement, with the braces of its operands.
-func (p *ptxScanner) semicolon() error {
+func (p *scanner) semicolon() error {
 	for {
 		p.blank()
 		switch {
@@ -289,7 +293,7 @@ func (p *ptxScanner) semicolon() error {
 }
 
 // skip goes behind a bracket's partner, or a string.
-func (p *ptxScanner) skip() error {
+func (p *scanner) skip() error {
 	open := p.at
 	partner := map[byte]byte{'{': '}', '(': ')', '[': ']'}[p.text[p.at]]
 	if partner == 0 {
@@ -326,7 +330,7 @@ func (p *ptxScanner) skip() error {
 }
 
 // blank skips white space and comments.
-func (p *ptxScanner) blank() {
+func (p *scanner) blank() {
 	for p.at < len(p.text) {
 		switch rest := p.text[p.at:]; {
 		case strings.IndexByte(" \t\r\n", rest[0]) >= 0:
@@ -352,7 +356,7 @@ func (p *ptxScanner) blank() {
 
 // word is the name or mnemonic here; "" if there is none. Two colons are a part of a
 // mnemonic (.shared::cta), one ends a label.
-func (p *ptxScanner) word() string {
+func (p *scanner) word() string {
 	i := p.at
 	for i < len(p.text) {
 		c := p.text[i]
@@ -369,7 +373,7 @@ func (p *ptxScanner) word() string {
 }
 
 // rest is the start of what follows, for messages.
-func (p *ptxScanner) rest() string {
+func (p *scanner) rest() string {
 	line, _, _ := strings.Cut(p.text[p.at:], "\n")
 	return line[:min(len(line), 40)]
 }
