@@ -43,7 +43,7 @@ type Job struct {
 	Sanitize Sanitize `json:"sanitize,omitempty" flag:"sanitize,all" enum:"all,contenders" doc:"sanitize all candidates that match the reference, or only contenders: slow ones are then timed unsanitized, and can never win"`
 	// Strict: otherwise the campaign says so, and its winner is not proven. Tables take no Strict.
 	Strict bool   `json:"strict,omitempty" flag:"strict" doc:"refuse a kernel that proves nothing at a tuned shape, where an input returned as output or work left out is within the tolerance, before anything is searched"`
-	Budget Budget `json:"budget,omitzero" doc:"what ends the search: the limit that is reached first; without any, it is a time of two minutes, and a sweep measures everything"`
+	Budget Budget `json:"budget,omitzero" doc:"what ends the search: the limit that is reached first; without any it is the time, or for a sweep the end of the space"`
 
 	// Start are genomes that are proposed before all others, by the operator "warm" and with the stored candidates that
 	// they were taken from as parents, which the log must have. Those that a definition names have none. Nil means those
@@ -130,7 +130,7 @@ type Budget struct {
 	Evaluations int `json:"evaluations,omitempty" flag:"evaluations" minimum:"0" maximum:"100000000" doc:"stop after <N> candidates (0: no limit)"`
 	// Time is the wall time of the whole campaign over all resumptions: preparation, search and finals. The search ends
 	// early enough for the finals.
-	Time        time.Duration `json:"time_ns,omitempty" flag:"time" minimum:"0" maximum:"1000000000000000000" doc:"end the whole campaign, finals included, after this wall <TIME> (0: no limit)"`
+	Time        time.Duration `json:"time_ns,omitempty" flag:"time" minimum:"0" maximum:"1000000000000000000" doc:"end the whole campaign, finals included, after this wall <TIME> (0: no limit; two minutes if no budget is set at all)"`
 	Target      float64       `json:"target,omitempty" flag:"target" minimum:"0" maximum:"1000000000000" doc:"stop at this speedup over the baseline (0: no limit)"`
 	Patience    int           `json:"patience,omitempty" flag:"patience" minimum:"0" maximum:"100000000" doc:"stop after <N> candidates without a new best (0: no limit)"`
 	CostPerHour float64       `json:"cost_per_hour,omitempty" flag:"cost-per-hour" minimum:"0" maximum:"1000000000000" doc:"what an hour of this machine costs, for the largest cost"`
