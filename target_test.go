@@ -301,3 +301,24 @@ func TestSanitizedShapes(t *testing.T) {
 		}
 	}
 }
+
+// TestSpaceOnce: a target's space is compiled once, also where another Machine runs the job.
+func TestSpaceOnce(t *testing.T) {
+	m := &Machine{}
+	for _, kernel := range []string{"softmax", "sgemm"} {
+		at, err := m.Target(Job{Kernel: kernel, Backend: CPU})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fixed, err := at.Fix(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := at.On(&Machine{}, fixed)
+		one, err := at.Space()
+		two, err2 := there.Space()
+		if err != nil || err2 != nil || one != two || there.Definition() != at.Definition() || there.Job.Start == nil {
+			t.Errorf("%s: %v, %v: %p and %p", kernel, err, err2, one, two)
+		}
+	}
+}
