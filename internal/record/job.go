@@ -66,13 +66,12 @@ func (j Job) SearchSeed() int64 {
 	return *j.Seed
 }
 
-// FinalsOf is how many candidates the finals measure, also where Finalists is left to its default; zero without finals,
-// for which stores from before the first release have -1.
+// FinalsOf is how many candidates the finals measure, also where Finalists is left to its default; zero without finals.
 func (j Job) FinalsOf() int {
 	if j.Finalists == nil {
 		option.Fill(&j)
 	}
-	return max(0, *j.Finalists)
+	return *j.Finalists
 }
 
 // Sanitize says which candidates the sanitizers see.

@@ -69,7 +69,11 @@ func readStarted(campaign string, s *store.Started) (startedJob, error) {
 	if len(s.Config) == 0 {
 		return startedJob{}, nil
 	}
-	return read[startedJob](s.Config, "campaign %s: its configuration", campaign)
+	j, err := read[startedJob](s.Config, "campaign %s: its configuration", campaign)
+	if j.Finalists != nil && *j.Finalists < 0 { // no finals, in stores from before the first release
+		*j.Finalists = 0
+	}
+	return j, err
 }
 
 // ReadDescription reads where and with what a campaign made its results; the zero one
