@@ -103,7 +103,6 @@ func TestWrittenIsRead(t *testing.T) {
 	}
 }
 
-// TestGenomeOfFinalist: a genome has no space in the log, and is a map.
 // TestNoFinals: stores from before the first release say -1 where a campaign has no finals.
 func TestNoFinals(t *testing.T) {
 	j, err := ReadJob("k-1", &store.Started{Config: json.RawMessage(`{"kernel":"k","finalists":-1}`)})
@@ -112,6 +111,7 @@ func TestNoFinals(t *testing.T) {
 	}
 }
 
+// TestGenomeOfFinalist: a genome has no space in the log, and is a map.
 func TestGenomeOfFinalist(t *testing.T) {
 	f, err := ReadFinals("k-1", &store.Finals{Finalists: []string{"a"}, Detail: json.RawMessage(`{"winner":0,"entries":[{"genome":{"x":2,"s":"u"},"verdict":"correct","fitness":0.5}]}`)})
 	if err != nil || !reflect.DeepEqual(f.Entries[0].Genome, map[string]any{"x": 2.0, "s": "u"}) || f.Entries[0].Candidate != "a" || f.Entries[0].Fitness != 0.5 {
