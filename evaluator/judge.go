@@ -39,9 +39,9 @@ type judge struct {
 	spec  *kernels.Problem
 	// tolerance is by output.
 	tolerance limits
-	// besides is, by shape and output, the error of the baseline in parity.
-	besides map[string]map[string]float64
-	tuned   map[string]bool // by shape
+	// baselineError is the baseline's parity error, by shape and output.
+	baselineError map[string]map[string]float64
+	tuned         map[string]bool // by shape
 
 	// What was proven when the problem was opened, by shape: the baseline, and
 	// how long one launch of it takes.
@@ -72,7 +72,7 @@ func newJudge(ctx context.Context, lab Lab, plan Plan) (*judge, error) {
 	}
 	j := &judge{
 		lab: lab, plan: plan, rules: rules, spec: plan.Definition.ProblemOn(d.Backend),
-		tolerance: limits{}, besides: map[string]map[string]float64{}, tuned: map[string]bool{},
+		tolerance: limits{}, baselineError: map[string]map[string]float64{}, tuned: map[string]bool{},
 		baseline: map[string]Artifact{}, usual: map[string]time.Duration{}, silent: map[string]string{},
 	}
 	j.took = spending{rules: j.rules, tuned: len(plan.Tune), checked: len(plan.SanitizeAlso)}
@@ -290,7 +290,7 @@ func (j *judge) proveBaseline(ctx context.Context) error {
 		}
 		maps.Copy(j.usual, p.took)
 		j.allowed += allowance * spent
-		maps.Copy(j.besides, p.errors)
+		maps.Copy(j.baselineError, p.errors)
 	}
 	return nil
 }
@@ -704,7 +704,7 @@ func (j *judge) limitsOf(t *tally) limits {
 func (j *judge) againstBaseline(s kernels.Shape) limits {
 	l := limits{}
 	for name, tolerance := range j.tolerance {
-		l[name] = tolerance + 2*j.besides[s.Name][name]
+		l[name] = tolerance + 2*j.baselineError[s.Name][name]
 	}
 	return l
 }

@@ -256,9 +256,9 @@ type count struct {
 	// of them that are confirmed; base and baseTold are the same for the baseline,
 	// under the rule for the candidate.
 	confirmed, told, base, baseTold int
-	// longer is how many times as long as the baseline's a reading is because the
+	// slowdown is the ratio of the candidate's reading time to the baseline's, because the
 	// candidate is slower; 1 when it is not.
-	longer float64
+	slowdown float64
 	// taken is how many pairs there are, dropped how many of them do not count,
 	// bent how many are dropped or have a time other than what was claimed.
 	taken, dropped, bent int
@@ -276,7 +276,7 @@ type count struct {
 // within the timed region, only pairs that did not wait count. On a device, only
 // readings that show whether their clock is right count.
 func (t *tally) count() count {
-	c := count{taken: len(t.pairs), longer: t.longer()}
+	c := count{taken: len(t.pairs), slowdown: t.slowdown()}
 	open, baseWaited := t.usual()
 	type sample struct {
 		candidate, baseline float64
@@ -355,10 +355,10 @@ func btoi(b bool) int {
 	return 0
 }
 
-// longer is how many times as long as the baseline's a reading lasts because the
-// candidate is slower. The number of launches, which the candidate can influence,
-// also makes a reading longer; it does not count.
-func (t *tally) longer() float64 {
+// slowdown is the ratio of the candidate's reading time to the baseline's, at least 1, as
+// far as the candidate's launches are slower. A larger number of launches, which the
+// candidate can influence, does not count.
+func (t *tally) slowdown() float64 {
 	var launch, reading []float64
 	for _, p := range t.pairs {
 		launch = append(launch, p.candidate.NS/p.baseline.NS)
@@ -374,7 +374,7 @@ func (t *tally) longer() float64 {
 // the baseline's rate in the same measurement, lower where readings are longer,
 // times leastConfirmed.
 func (c count) rate() float64 {
-	return leastConfirmed * math.Pow((float64(c.base)+1)/(float64(c.baseTold)+2), c.longer)
+	return leastConfirmed * math.Pow((float64(c.base)+1)/(float64(c.baseTold)+2), c.slowdown)
 }
 
 // chance is how likely an honest candidate has so few confirmed readings.

@@ -72,7 +72,7 @@ func WithPreparation(ctx context.Context, p *Preparation) context.Context {
 	return context.WithValue(ctx, prepareKey{}, &preparing{of: p})
 }
 
-// Preparing reports that a step of a preparation begins, if somebody follows it, and returns the
+// Preparing reports that a step of a preparation begins, if a caller follows it, and returns the
 // context for its parts. Done ends the step.
 func Preparing(ctx context.Context, format string, args ...any) (_ context.Context, done func()) {
 	return PreparingFor(ctx, 0, format, args...)

@@ -286,7 +286,7 @@ func ReadSource(file, dir string) (text string, files map[string]string, lent ma
 	if dir == "" {
 		return readSources(file, nil)
 	}
-	shared, done := besides(dir)
+	shared, done := openSharedIncludes(dir)
 	defer done()
 	return readSources(file, shared)
 }

@@ -80,7 +80,7 @@ func loadDir(dir string, all bool) (list []loaded, err error) {
 		return nil, unreadable(dir, err, "check the path and its permissions")
 	}
 	defer root.Close() //nolint:errcheck // nothing was written
-	shared, done := besides(dir)
+	shared, done := openSharedIncludes(dir)
 	defer done()
 	forms := []string{""}
 	if abs, err := filepath.Abs(dir); err == nil {
@@ -99,9 +99,9 @@ func loadDir(dir string, all bool) (list []loaded, err error) {
 	return list, nil
 }
 
-// besides opens the include folder beside a kernel's folder; shared is nil if there is
+// openSharedIncludes opens the include folder beside a kernel's folder; shared is nil if there is
 // none. done closes it.
-func besides(dir string) (shared fs.FS, done func()) {
+func openSharedIncludes(dir string) (shared fs.FS, done func()) {
 	root, err := os.OpenRoot(filepath.Join(dir, "..", includeFolder))
 	if err != nil {
 		return nil, func() {}

@@ -463,7 +463,7 @@ func (q *race) passes(r *runner, from *rand.Rand, n int) (ran, error) {
 
 // outlast launches a contender on, untimed, until it has been launched often enough in this race,
 // and looks at what it leaves, some times on the way and at the end: of launches that take long few are
-// timed, and who is right in the first ones only would not be seen. Errors of looking are not its own.
+// timed, and a kernel that is right only in its first launches would pass. Errors of looking are not its own.
 func (q *race) outlast(r *runner) error {
 	if r.launched >= lasting {
 		return nil

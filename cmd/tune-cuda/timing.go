@@ -268,7 +268,7 @@ func (q *race) makeSets() error {
 			return err
 		}
 	}
-	// Who was here before, and was not looked at to the end, may have damaged them.
+	// A candidate that was here before, and was not checked to the end, may have damaged them.
 	if err := q.harness.setGuards(q.guards); err != nil {
 		return err
 	}
@@ -396,7 +396,7 @@ const maxGraphs = 16
 
 // reading times a contender once: its passes, stopped after some of them to look at
 // what is in its sets then. After each pass that is as likely as after any other, however
-// often it has been done: who notices a stop knows nothing of the next. In the last
+// often it has been done: a kernel that notices a stop learns nothing of the next. In the last
 // round there is one at which all is looked at, and in finals there are three.
 func (q *race) reading(r *runner, last bool) error {
 	from := q.contentsOf(r)

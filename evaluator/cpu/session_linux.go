@@ -180,7 +180,7 @@ func (s *session) start(e *entry, a *arena, env []string) (err error) {
 // called.
 func (s *session) watch(ctx context.Context) func() bool { return context.AfterFunc(ctx, s.cancel) }
 
-// why says why a call failed: processes that were ended because somebody asked
+// why says why a call failed: processes that were ended because a caller asked
 // for it have no fault.
 func (s *session) why(ctx context.Context, err error) error {
 	switch {

@@ -593,7 +593,7 @@ func (c *contender) try(launches int) (evaluator.Reading, error) {
 const (
 	// lasting is how often a candidate has been launched at a shape when a measurement ends, if that
 	// takes no longer than lastingTime by its own time: of launches that take long few are timed,
-	// and who is right in the first ones only would not be seen.
+	// and a kernel that is right only in its first launches would pass.
 	lasting     = 256
 	lastingTime = 100 * time.Millisecond
 )
@@ -618,8 +618,9 @@ func (c *contender) outlast(base *contender, left *evaluator.Observation) error 
 }
 
 // adjust corrects batches that have turned out far from as long as they should be.
-// Who was slow in the calibration would have short ones, of which a larger share
-// may go unclaimed, and who was fast long ones, which start less often from cold.
+// A contender that was slow during calibration would have batches that are too short, of
+// which a larger share may go unclaimed, and a fast one long ones, which start less often
+// from cold.
 func (c *contender) adjust() {
 	if want := c.want(c.fastest); c.fastest > 0 && (want > 2*c.batch || c.batch > 2*want) {
 		c.batch = want
@@ -627,7 +628,7 @@ func (c *contender) adjust() {
 }
 
 // lasted is how long a launch of a reading took, in nanoseconds, by what the process claims as far as
-// evotune's clock allows it: who claims something else would choose the size of batches.
+// evotune's clock allows it: a process that claims something else would choose the size of batches.
 func lasted(r evaluator.Reading, launches int) float64 {
 	const unclaimed = 250e3 // by an honest process, at most
 	return max(min(r.NS, r.WallNS/float64(launches)), (r.WallNS-r.WaitedNS-unclaimed)/float64(launches), 1)

@@ -29,7 +29,7 @@ const (
 )
 
 // disturbing are the reasons for low clocks that are not our own load's doing: a
-// power cap is, and the clocks that somebody has set are the same for all
+// power cap is, and the clocks that a person has set are the same for all
 // contenders.
 var disturbing = []string{wire.HardwareSlowdown, wire.HardwareThermalSlowdown, wire.ThermalSlowdown, wire.PowerBrake}
 

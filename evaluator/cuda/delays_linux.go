@@ -39,8 +39,8 @@ const (
 var delaySource string
 
 // Instructions that work beside the threads that begin them: copies of the tensor memory
-// accelerator, of which racecheck knows nothing or reports races that are none, and what
-// threads wait with for such work, or for other blocks.
+// accelerator, which racecheck does not see or reports falsely, and the instructions with
+// which threads wait for such work, or for other blocks.
 var (
 	copyInstructions = []string{"UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED"}
 	waitInstructions = []string{"SYNCS", "ARRIVES", "STAS", "REDAS", "UCGABAR_ARV", "UCGABAR_WAIT", "HGMMA", "QGMMA", "IGMMA", "BGMMA", "WARPGROUP"}

@@ -49,7 +49,7 @@ type lab struct {
 	limits     map[string]any
 	serial     atomic.Int64
 	compiling  queue
-	learning   queue // who learns instructions' names from the disassembler
+	learning   queue // requests that learn instructions' names from the disassembler
 	rehearsed  sync.Once
 
 	baseMu    sync.Mutex
@@ -598,7 +598,7 @@ func (h *lab) compile(ctx context.Context, src kernels.Rendered, debug, baseline
 	if err := os.WriteFile(c.path, out.Cubin, 0o600); err != nil {
 		return nil, report, err
 	}
-	// Workers read the file for as long as somebody holds the candidate.
+	// Workers read the file for as long as a caller holds the candidate.
 	runtime.AddCleanup(c, remove, c.path)
 	return c, report, nil
 }

@@ -40,7 +40,7 @@ type gpu struct {
 }
 
 // A pool holds workers of one kind on one GPU. They are started in the
-// background, when somebody waits for one and when one was lost.
+// background, when a request waits for one and when one was lost.
 type pool struct {
 	h    *lab
 	gpu  *gpu
@@ -87,7 +87,7 @@ func (p *pool) own(ctx context.Context, do func(w *worker) error) error {
 }
 
 // run does something with a worker, while the GPU is shared or, for timed work,
-// while nobody else is on it.
+// while no other process uses it.
 func (p *pool) run(ctx context.Context, fresh bool, do func(w *worker) error) error {
 	var w *worker
 	w, leave, err := p.enter(ctx, p.gpu.gate.Share, func() bool { return fresh }, func() { p.put(w) })
@@ -132,7 +132,7 @@ func (p *pool) enter(ctx context.Context, how func(context.Context) (func(), err
 		undo = append(undo, giveBack, p.gpu.startup.resume)
 		return w, leave, nil
 	}
-	// Nobody who is on the GPU waits for a worker that starts.
+	// No request on the GPU waits for a worker that starts.
 	if w, err = p.take(ctx, fresh()); err != nil {
 		return nil, nil, err
 	}
@@ -156,7 +156,7 @@ func (p *pool) slot(ctx context.Context) (func(), error) {
 func (p *pool) take(ctx context.Context, fresh bool) (*worker, error) {
 	if fresh {
 		if p.alone {
-			return p.start(ctx, nil) // who is alone would stop itself
+			return p.start(ctx, nil) // a request that is alone would stop itself
 		}
 		return p.start(ctx, p.gpu.startup)
 	}
@@ -348,7 +348,7 @@ func (p *pool) hasOne(ctx context.Context) bool {
 	return len(p.all) > 0
 }
 
-// tell wakes those who wait for a worker. The caller holds the lock.
+// tell wakes the requests that wait for a worker. The caller holds the lock.
 func (p *pool) tell() {
 	close(p.changed)
 	p.changed = make(chan struct{})

@@ -83,7 +83,7 @@ func (h *lab) profileIn(ctx context.Context, g *gpu, c *candidate, jail *process
 	text, err := h.profileOne(ctx, g, c, jail)
 	switch {
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx) // who was not looked at must not win
+		return nil, context.Cause(ctx) // a finalist that was not profiled must not win
 	case err != nil:
 		h.Log.Warn("a finalist could not be profiled", "error", err)
 		return notProfiled(plain.Line(err.Error())), nil

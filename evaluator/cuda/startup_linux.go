@@ -147,7 +147,7 @@ func (s *startup) resume() {
 	}
 }
 
-// lost is the time for which those that were starting stood still, ever.
+// lost is the total time that starting workers have been paused.
 func (s *startup) lost() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,13 +34,14 @@
 // Where the log breaks off without a stop, a candidate may have done it, through a
 // signal, the machine's memory or its driver. What was in flight then is evaluated
 // alone, one after the other, and the log notes each stage before it begins
-// ([store.KindAttempt]). Who was alone when the log breaks off again is not run any
-// more: its verdict is [evaluator.Launch]. One that was in company keeps its own.
+// ([store.KindAttempt]). A candidate that was running alone when evotune died a second
+// time is not run again: its verdict is [evaluator.Launch]. A candidate that ran beside
+// others keeps its verdict.
 //
 // # Caveats
 //
 // A person who kills evotune twice can hit one candidate with it, the second time
-// while it runs alone; that cannot be told from its doing. Candidates are known by
+// while it runs alone: evotune cannot tell this from a crash that the candidate caused. Candidates are known by
 // their genome: another that compiles to the same binary has to end evotune itself.
 //
 // Results that arrived out of turn are not durable before the ones proposed

@@ -92,7 +92,7 @@ func (c *Campaign) again(t *item, x *host, r evaluator.Result) {
 		c.differ(t, t.by, x, *t.first, r)
 		return
 	}
-	// The third tells who of the two is alone with what it found. What lies between that one and the others is not noise,
+	// The third host tells which of the two is alone with its finding. What lies between that one and the others is not noise,
 	// unless nobody agrees with anybody.
 	odd, other, like := t.by, t.secondBy, t.second
 	if c.agree(*t.first, r) {

@@ -326,7 +326,7 @@ func (h *Hub) enrol(worker string, m enrolment) (enrolled, error) {
 		h.back(x)
 		return enrolled{h.o.Lease}, nil
 	}
-	if x != nil && slices.Contains(x.before, m.Session) { // it runs still, or its request was on the way for long
+	if x != nil && slices.Contains(x.before, m.Session) { // the old process still runs, or its request was delayed
 		why := fmt.Sprintf("another process has enrolled as the worker %q since this one did: give each a --name of its own", worker)
 		h.refused(takenName(worker), m.Host, why)
 		return enrolled{}, Refusal(why)
@@ -537,7 +537,7 @@ func (h *Hub) limit(x *host, held *hold) time.Duration {
 }
 
 // hangs takes a task from a host that makes no progress with it. It counts as lost with that task, and
-// has a slot less as long as it names it. The caller holds the lock.
+// has one slot fewer while it still reports the task. The caller holds the lock.
 func (h *Hub) hangs(x *host, held *hold, limit time.Duration) {
 	why := fmt.Sprintf("it made no progress for %s", limit)
 	h.o.Logger.Warn("a candidate hangs on a worker, and goes elsewhere", "worker", x.Name, "campaign", held.item.of.id, "candidate", held.item.candidate, "stage", held.stage, "limit", limit)
@@ -950,7 +950,7 @@ func (h *Hub) Drain(worker, why string) (bool, error) {
 	return true, h.keep(worker, why)
 }
 
-// drain is Drain for who holds the lock. What is not durable holds for this hub all the same.
+// drain is Drain for a caller that holds the lock. What is not durable holds for this hub all the same.
 func (h *Hub) drain(x *host, why string) error {
 	x.drained = why
 	if why != "" {

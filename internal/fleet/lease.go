@@ -134,7 +134,7 @@ func (held *hold) enter(stage string) {
 	case evaluator.StageParity, evaluator.StageSanitize, evaluator.StageBenchmark, evaluator.StageFinals:
 		held.device = true
 	}
-	select { // who watches sees the newest
+	select { // a watcher sees the newest
 	case <-held.item.enter:
 	default:
 	}

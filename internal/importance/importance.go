@@ -92,7 +92,7 @@ type Analysis struct {
 	// it, 0 and less is nothing.
 	R2 float64 `json:"r2"`
 	// Spread is the standard deviation of the logarithm of the times over the
-	// space, as the forest has it: what the shares are shares of.
+	// space, predicted by the forest: the 100% of the shares.
 	Spread float64 `json:"spread"`
 	// Genes and Pairs have the largest share first.
 	Genes []Gene `json:"genes"`

@@ -28,7 +28,7 @@ const (
 	// cached is how many events of a campaign are kept in the form in which they are sent,
 	// for the clients that follow it; a client that is further behind reads the log.
 	cached = 1024
-	// chunk is how many events a client is sent before it is looked whether it reads them.
+	// chunk is how many events a client is sent before the sender checks that the client reads them.
 	chunk = 512
 	// pace is how often progress is told at most.
 	pace = 200 * time.Millisecond

@@ -15,8 +15,8 @@ import (
 	"github.com/evotune/evotune/api"
 )
 
-// Limits say how much a service takes. What is zero has its default, which nobody who means
-// well reaches. The socket beside the store has no limit of requests.
+// Limits say how much a service takes. A zero field means its default, which honest
+// clients do not reach. The socket beside the store has no limit of requests.
 type Limits struct {
 	// Rate is how many requests a second a token may send, and Burst how many at once.
 	// Defaults: 200 and 1,000.

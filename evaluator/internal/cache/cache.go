@@ -28,7 +28,7 @@ type Cache struct {
 	dir   string
 	limit int64 // bytes; 0 sets no bound
 	// scratch is where temporary files lie. It is locked while this process
-	// lives: who can lock it may remove it.
+	// lives: a process that can lock it may remove it.
 	scratch string
 	lock    *os.File
 

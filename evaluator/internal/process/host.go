@@ -34,7 +34,7 @@ type holdKey struct{}
 // errUpgrade is a fault of evotune: it would wait for itself.
 var errUpgrade = errors.New("a holder of a share of the host cannot have all of it")
 
-// ShareHost waits for a share of the host and returns how to give it back. Who has the
+// ShareHost waits for a share of the host and returns how to give it back. A caller that has the
 // context that it returns has the share, and waits for no other.
 func ShareHost(ctx context.Context) (context.Context, func(), error) {
 	return enterHost(ctx, usualShare)

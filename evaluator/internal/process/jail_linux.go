@@ -29,7 +29,7 @@ type Jail struct {
 	// address; before Linux 6.7 any port where there is one here.
 	Ports []uint16
 	// Streams allows Unix sockets for streams. Landlock confines those with abstract names
-	// from Linux 6.12 on, and none with a path: who listens there must look at who connects.
+	// from Linux 6.12 on, and none with a path: a listener there must check which process connects.
 	Streams bool
 	// Capabilities says that root keeps its own: the counters of a GPU are root's.
 	Capabilities bool

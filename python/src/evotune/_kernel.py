@@ -283,7 +283,7 @@ class Kernel:
                 if found["msg"].startswith("assumed: "):
                     self.defaults.append(found["msg"][len("assumed: "):])
             same = self.folder.exists() and _same(Path(made) / self.name, self.folder)
-            if not same:  # one that somebody has changed is made again
+            if not same:  # one that was changed is made again
                 above.mkdir(parents=True, exist_ok=True)
                 try:
                     if self.folder.exists():
