@@ -285,7 +285,7 @@ func (p *pager) trees() ([]tree, error) {
 	p.walk(tree{name: partRoot, root: p.meta.root}, walker{
 		entry: func(key, value []byte, bucket bool) {
 			if !bucket || len(value) < bucketHeader {
-				first = cmp.Or(first, corrupt("the root holds %q, which is not a bucket", key))
+				first = cmp.Or(first, corrupt("the root holds %.40q, which is not a bucket", key))
 				return
 			}
 			t := tree{name: string(key), root: native.Uint64(value)}
@@ -315,12 +315,12 @@ func (p *pager) walk(t tree, w walker) {
 	if t.root == 0 {
 		g := page{b: t.inline}
 		if len(t.inline) < pageHeader {
-			w.bad(corrupt("bucket %q is cut short", t.name))
+			w.bad(corrupt("bucket %.40q is cut short", t.name))
 			return
 		}
 		g.flags, g.count = native.Uint16(t.inline[8:]), int(native.Uint16(t.inline[10:]))
 		if g.flags != flagLeaf {
-			w.bad(corrupt("bucket %q: its page has flags %#x", t.name, g.flags))
+			w.bad(corrupt("bucket %.40q: its page has flags %#x", t.name, g.flags))
 			return
 		}
 		w.leaf(t.name, &g, nil, nil)
@@ -328,7 +328,7 @@ func (p *pager) walk(t tree, w walker) {
 	}
 	height, err := p.height(t.root)
 	if err != nil {
-		w.bad(fmt.Errorf("bucket %q: %w", t.name, err))
+		w.bad(fmt.Errorf("bucket %.40q: %w", t.name, err))
 		return
 	}
 	p.descend(t, w, t.root, height, nil, nil, make([][]byte, height+1))
@@ -361,7 +361,7 @@ func (p *pager) height(id uint64) (int, error) {
 
 // descend walks the subtree of page id, whose keys are in [low, high).
 func (p *pager) descend(t tree, w walker, id uint64, height int, low, high []byte, bufs [][]byte) {
-	bad := func(err error) { w.bad(fmt.Errorf("bucket %q: %w", t.name, err)) }
+	bad := func(err error) { w.bad(fmt.Errorf("bucket %.40q: %w", t.name, err)) }
 	if height == 0 && w.entry == nil && !w.leaves {
 		// The content of the leaf is not needed.
 		if !p.mark(id, 1) {
@@ -422,16 +422,16 @@ func (w walker) leaf(name string, g *page, low, high []byte) {
 	for i := range g.count {
 		key, _, bucket, ok := g.leaf(i)
 		if !ok {
-			w.bad(corrupt("bucket %q: page %d: element %d is bad", name, g.id, i))
+			w.bad(corrupt("bucket %.40q: page %d: element %d is bad", name, g.id, i))
 			return
 		}
 		if bucket && name != partRoot { // bbolt would follow it, wherever it leads
-			w.bad(corrupt("bucket %q: page %d: element %d says that it is a bucket", name, g.id, i))
+			w.bad(corrupt("bucket %.40q: page %d: element %d says that it is a bucket", name, g.id, i))
 			return
 		}
 		if last != nil && bytes.Compare(key, last) <= 0 || low != nil && bytes.Compare(key, low) < 0 ||
 			high != nil && bytes.Compare(key, high) >= 0 {
-			w.bad(corrupt("bucket %q: page %d: element %d is out of order", name, g.id, i))
+			w.bad(corrupt("bucket %.40q: page %d: element %d is out of order", name, g.id, i))
 			return
 		}
 		last = key

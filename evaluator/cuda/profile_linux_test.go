@@ -94,12 +94,12 @@ func TestBoundsInFinals(t *testing.T) {
 				if e.Verdict != verdict || e.Reason != reason || (e.Fitness > 0) != (verdict == evaluator.Correct) || len(e.Timings) != 1 {
 					t.Errorf("%s: %s %q, fitness %g of %d timings", c.do[i], e.Verdict, e.Reason, e.Fitness, len(e.Timings))
 				}
-				want := 2 // and that of guards
+				want := 5 // with guards, and edge cases at three shapes
 				if c.profile {
 					want += len(kernels.Counters())
 				}
 				if n := len(e.Evidence); n != want {
-					t.Fatalf("%s: %d rows, want %d", c.do[i], n, want)
+					t.Fatalf("%s: %d rows, want %d: %+v", c.do[i], n, want, e.Evidence)
 				}
 				if row := e.Evidence[want-1]; row.Check != "requires tensor pipe active" || row.Outcome != c.outcomes[i] {
 					t.Errorf("%s: %+v, want it %s", c.do[i], row, c.outcomes[i])
