@@ -52,8 +52,8 @@ type Outcome struct {
 	Check   string            `toml:"check"`
 }
 
-// outcomes lists all ways in which the case may end, the expected one first.
-func (c Case) outcomes() []Outcome {
+// Outcomes lists all ways in which the case may end, the expected one first.
+func (c Case) Outcomes() []Outcome {
 	return append([]Outcome{{c.Verdict, c.Stage, c.Check}}, c.Or...)
 }
 
@@ -88,7 +88,7 @@ func LoadCases(path string) ([]Case, error) {
 		case c.Verdict == evaluator.Correct && c.Slower <= 0 && !c.Honest:
 			return nil, fmt.Errorf("zoo: %s: case %q: a cheat that passes must show that it gains nothing: set slower", path, c.Kernel)
 		}
-		for n, o := range c.outcomes() {
+		for n, o := range c.Outcomes() {
 			switch {
 			case !slices.Contains(evaluator.Verdicts(), o.Verdict):
 				return nil, fmt.Errorf("zoo: %s: case %q: no verdict is called %q", path, c.Kernel, o.Verdict)
@@ -110,7 +110,7 @@ func LoadCases(path string) ([]Case, error) {
 // outcomes that are as good, the complaint is about the expected one.
 func (c Case) Judge(r evaluator.Result) string {
 	var complaint string
-	for n, o := range c.outcomes() {
+	for n, o := range c.Outcomes() {
 		alternative := c
 		alternative.Verdict, alternative.Stage, alternative.Check = o.Verdict, o.Stage, o.Check
 		wrong := alternative.judgeOne(r)

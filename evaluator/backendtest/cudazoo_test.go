@@ -27,10 +27,6 @@ const (
 	cudaVerdicts = cudaZooDir + "/verdicts.toml"
 )
 
-// part are the kernels that the suite's Harness has for parts of their own, and
-// that have no verdict therefore.
-var part = []string{"honest", "honest-twin", "honest-slow"}
-
 func loadCUDAZoo(tb testing.TB) (*kernels.Definition, *genome.Space, []Case) {
 	tb.Helper()
 	def, err := kernels.LoadDir(cudaZooDir)
@@ -50,10 +46,8 @@ func loadCUDAZoo(tb testing.TB) (*kernels.Definition, *genome.Space, []Case) {
 }
 
 // zooKernels lists the values of KERNEL.
-func zooKernels(tb testing.TB, space *genome.Space) []string {
-	tb.Helper()
-	var names []string
-	for _, gene := range space.Genes() {
+func zooKernels(im *kernels.Implementation) (names []string) {
+	for _, gene := range im.Parameters {
 		if gene.Name == "KERNEL" {
 			for _, v := range gene.Values {
 				names = append(names, fmt.Sprint(v.Any()))
@@ -72,37 +66,6 @@ func zooGenome(tb testing.TB, space *genome.Space, kernel string, salt int) geno
 	return g
 }
 
-// TestCUDAZooIsComplete holds the parts together: every kernel has a verdict or
-// a part of its own in the suite, and every file is a kernel or shared by some.
-func TestCUDAZooIsComplete(t *testing.T) {
-	_, space, cases := loadCUDAZoo(t)
-	known := zooKernels(t, space)
-	listed := map[string]bool{}
-	for _, c := range cases {
-		listed[c.Kernel] = true
-		if !slices.Contains(known, c.Kernel) {
-			t.Errorf("verdicts.toml lists %s, which kernel.toml does not know", c.Kernel)
-		}
-		if honest := strings.HasPrefix(c.Kernel, "honest"); honest != c.Honest {
-			t.Errorf("%s: its verdict says honest %t, its name says %t", c.Kernel, c.Honest, honest)
-		}
-	}
-	for _, name := range known {
-		if listed[name] == slices.Contains(part, name) {
-			t.Errorf("%s: has a verdict %t, a part of its own %t", name, listed[name], !listed[name])
-		}
-	}
-	files, err := filepath.Glob(filepath.Join(cudaZooDir, "*.cu"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files, error %v", len(files), err)
-	}
-	for _, f := range files {
-		if name := strings.TrimSuffix(filepath.Base(f), ".cu"); name != "reference" && !slices.Contains(known, name) {
-			t.Errorf("%s is not a kernel of the zoo", f)
-		}
-	}
-}
-
 // TestCUDAZooLaunches: the launches that are meant to be refused are those that
 // ask for more than any device gives, and no others.
 func TestCUDAZooLaunches(t *testing.T) {
@@ -114,7 +77,7 @@ func TestCUDAZooLaunches(t *testing.T) {
 		}
 	}
 	const shared, threads = 227 << 10, 1024
-	for _, name := range zooKernels(t, space) {
+	for _, name := range zooKernels(def.Implementations[0]) {
 		for _, s := range def.Problem.Shapes {
 			geo, err := def.Implementations[0].Geometry(zooGenome(t, space, name, 1), s, nil)
 			if err != nil {
@@ -170,12 +133,11 @@ func compileZoo(t *testing.T, nvcc string, part func(name string) bool) {
 	t.Helper()
 	def, space, cases := loadCUDAZoo(t)
 	im := def.Implementations[0]
-	names := zooKernels(t, space)
 	byName := map[string]Case{}
 	for _, c := range cases {
 		byName[c.Kernel] = c
 	}
-	for _, name := range names {
+	for _, name := range zooKernels(im) {
 		if !part(name) {
 			continue
 		}
@@ -233,7 +195,7 @@ func compileZoo(t *testing.T, nvcc string, part func(name string) bool) {
 
 // mayEnd says whether a verdict is one of those with which a case may end.
 func mayEnd(c Case, v evaluator.Verdict) bool {
-	return slices.ContainsFunc(c.outcomes(), func(o Outcome) bool { return o.Verdict == v })
+	return slices.ContainsFunc(c.Outcomes(), func(o Outcome) bool { return o.Verdict == v })
 }
 
 // TestCUDAZooSaltLong: a salt makes another binary of the same code, and twins are

@@ -10,17 +10,75 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/evotune/evotune/kernels"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/evidence/zoo.md from the verdicts")
 
 const zooList = "../../docs/evidence/zoo.md"
 
-// zoos are those that the page lists.
-var zoos = []struct{ dir, title string }{
-	{"zoo", "On a CPU"},
-	{"zoo-cuda", "On a GPU"},
-	{"zoo-hopper", "On Hopper"},
+// zoos are those that the page lists. Parts are the kernels that the suite's Harness has for parts of their own, and that
+// have no verdict therefore.
+var zoos = []struct {
+	dir, title string
+	parts      []string
+}{
+	{"zoo", "On a CPU", []string{"honest", "honest-twin", "honest-slow", "honest-threads"}},
+	{"zoo-cuda", "On a GPU", []string{"honest", "honest-twin", "honest-slow"}},
+	{"zoo-hopper", "On Hopper", []string{"honest"}},
+}
+
+// TestZoosAreComplete holds the files of each zoo together: every kernel has a verdict or a part of its own in the suite,
+// and a source: a file, or a place in the template. Every file is a kernel's, or shared by some.
+func TestZoosAreComplete(t *testing.T) {
+	for _, z := range zoos {
+		dir := "../testdata/" + z.dir
+		def, err := kernels.LoadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases, err := LoadCases(dir + "/verdicts.toml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		im := def.Implementations[0]
+		template, err := os.ReadFile(filepath.Join(dir, im.Template))
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed, known := map[string]bool{}, zooKernels(im)
+		for _, c := range cases {
+			listed[c.Kernel] = true
+			if !slices.Contains(known, c.Kernel) {
+				t.Errorf("%s: verdicts.toml lists %s, which kernel.toml does not know", z.dir, c.Kernel)
+			}
+			if honest := strings.HasPrefix(c.Kernel, "honest"); honest != c.Honest {
+				t.Errorf("%s: %s: its verdict says honest %t, its name says %t", z.dir, c.Kernel, c.Honest, honest)
+			}
+		}
+		files := map[string]bool{}
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range list {
+			if name, source := strings.CutSuffix(f.Name(), filepath.Ext(strings.TrimSuffix(im.Template, ".tmpl"))); source {
+				files[name] = true
+				if name != "reference" && !slices.Contains(known, name) {
+					t.Errorf("%s: %s is not a kernel of the zoo", z.dir, f.Name())
+				}
+			}
+		}
+		for _, name := range known {
+			if part := slices.Contains(z.parts, name); listed[name] == part {
+				t.Errorf("%s: %s: has a verdict %t, a part of its own %t", z.dir, name, listed[name], part)
+			}
+			if name != "honest" && !files[name] && !strings.Contains(string(template), "\""+name+"\"") {
+				t.Errorf("%s: %s: there is no file, and the template does not have it", z.dir, name)
+			}
+		}
+	}
 }
 
 // TestZooPage: docs/evidence/zoo.md lists what verdicts.toml of each zoo says.

@@ -4,7 +4,6 @@ package cpu_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,43 +77,6 @@ func inmate(tb testing.TB, space *genome.Space, kernel string, salt int) genome.
 		tb.Fatal(err)
 	}
 	return g
-}
-
-// TestZooIsComplete holds the parts of the zoo together: every kernel of the
-// definition is honest or has a verdict, and every file is one of them.
-func TestZooIsComplete(t *testing.T) {
-	def, cases := loadZoo(t)
-	listed := map[string]bool{}
-	for _, c := range cases {
-		listed[c.Kernel] = true
-	}
-	known := map[string]bool{}
-	for _, gene := range zooSpace(t, def).Genes() {
-		if gene.Name != "KERNEL" {
-			continue
-		}
-		for _, v := range gene.Values {
-			name := fmt.Sprint(v.Any())
-			known[name] = true
-			if honest := strings.HasPrefix(name, "honest"); honest == listed[name] {
-				t.Errorf("kernel %s: honest %t, has a verdict %t", name, honest, listed[name])
-			}
-		}
-	}
-	for name := range listed {
-		if !known[name] {
-			t.Errorf("verdicts.toml lists %s, which kernel.toml does not know", name)
-		}
-	}
-	files, err := filepath.Glob(filepath.Join(zooDir, "zoo", "*.c"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if name := strings.TrimSuffix(filepath.Base(f), ".c"); name != "reference" && !known[name] {
-			t.Errorf("%s is not a kernel of the zoo", f)
-		}
-	}
 }
 
 // The next tests are for those of the ten ways in which an earlier effort fooled

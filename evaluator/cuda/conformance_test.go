@@ -52,26 +52,7 @@ func gpuBackend(tb testing.TB, o cuda.Options) *cuda.Backend {
 func TestConformance(t *testing.T) {
 	o := cuda.Options{CacheDir: t.TempDir(), Timeout: 20 * time.Second}
 	gpuBackend(t, o)
-	def, err := kernels.Load(os.DirFS("../testdata"), "zoo-cuda")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cases, err := backendtest.LoadCases("../testdata/zoo-cuda/verdicts.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := planOf(def)
-	space, err := def.Space(def.Implementations, plan.Tune, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inmate := func(kernel string, salt int) genome.Genome {
-		g, err := space.FromMap(map[string]any{"KERNEL": kernel, "SALT": salt})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return g
-	}
+	plan, cases, inmate := loadZoo(t, "../testdata/zoo-cuda")
 	backendtest.Run(t, backendtest.Harness{
 		New: func(tb testing.TB) evaluator.Evaluator {
 			tb.Helper()
@@ -108,26 +89,7 @@ func TestHopperZoo(t *testing.T) {
 	if d.Facts["capability"] != "9.0" {
 		t.Skipf("the GPU has capability %s, and the zoo for Hopper needs 9.0", d.Facts["capability"])
 	}
-	def, err := kernels.Load(os.DirFS("../testdata"), "zoo-hopper")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cases, err := backendtest.LoadCases("../testdata/zoo-hopper/verdicts.toml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := planOf(def)
-	space, err := def.Space(def.Implementations, plan.Tune, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inmate := func(kernel string, salt int) genome.Genome {
-		g, err := space.FromMap(map[string]any{"KERNEL": kernel, "SALT": salt})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return g
-	}
+	plan, cases, inmate := loadZoo(t, "../testdata/zoo-hopper")
 	open := func(tb testing.TB) evaluator.Evaluator {
 		tb.Helper()
 		ordeal, err := evaluator.Open(tb.Context(), gpuBackend(tb, o), plan)
@@ -170,17 +132,9 @@ func TestHopperZoo(t *testing.T) {
 // their deadline, which is what bounds them.
 func TestNeighborsOnGPU(t *testing.T) {
 	o := cuda.Options{CacheDir: t.TempDir(), Timeout: 20 * time.Second}
-	gpuBackend(t, o)
-	def, err := kernels.Load(os.DirFS("../testdata"), "zoo-cuda")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := planOf(def)
-	space, err := def.Space(def.Implementations, plan.Tune, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ev, err := evaluator.Open(t.Context(), gpuBackend(t, o), plan)
+	b := gpuBackend(t, o)
+	plan, _, inmate := loadZoo(t, "../testdata/zoo-cuda")
+	ev, err := evaluator.Open(t.Context(), b, plan)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,12 +143,7 @@ func TestNeighborsOnGPU(t *testing.T) {
 	var mu sync.Mutex
 	longest := map[evaluator.Stage]time.Duration{} // of the honest ones
 	evaluate := func(kernel string, want evaluator.Verdict) {
-		g, err := space.FromMap(map[string]any{"KERNEL": kernel, "SALT": int(salt.Add(1))})
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		r, err := ev.Evaluate(t.Context(), g, 0)
+		r, err := ev.Evaluate(t.Context(), inmate(kernel, int(salt.Add(1))), 0)
 		if err != nil || r.Verdict != want {
 			t.Errorf("%s: %s at %s: %s (%v), want %s", kernel, r.Verdict, r.Stage, r.Reason, err, want)
 		}
@@ -238,6 +187,31 @@ func TestNeighborsOnGPU(t *testing.T) {
 		if cost >= time.Second {
 			t.Errorf("%s costs its neighbors %v", fault, cost)
 		}
+	}
+}
+
+// loadZoo loads a folder of kernels with verdicts: the plan under which they are judged, the verdicts, and the genomes.
+func loadZoo(tb testing.TB, dir string) (evaluator.Plan, []backendtest.Case, func(kernel string, salt int) genome.Genome) {
+	tb.Helper()
+	def, err := kernels.LoadDir(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cases, err := backendtest.LoadCases(filepath.Join(dir, "verdicts.toml"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	plan := planOf(def)
+	space, err := def.Space(def.Implementations, plan.Tune, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return plan, cases, func(kernel string, salt int) genome.Genome {
+		g, err := space.FromMap(map[string]any{"KERNEL": kernel, "SALT": salt})
+		if err != nil {
+			tb.Error(err) // in another goroutine, maybe
+		}
+		return g
 	}
 }
 

@@ -38,11 +38,10 @@ const bombs = "Bombs"
 
 // A redFolder is one definition of the red team with its table.
 type redFolder struct {
-	name  string
-	def   *kernels.Definition
-	space *genome.Space
-	plan  evaluator.Plan
-	cases []backendtest.Case
+	name   string
+	plan   evaluator.Plan
+	cases  []backendtest.Case
+	genome func(kernel string, salt int) genome.Genome
 }
 
 func redFolders(tb testing.TB) []redFolder {
@@ -54,41 +53,15 @@ func redFolders(tb testing.TB) []redFolder {
 	var all []redFolder
 	for _, path := range dirs {
 		dir := filepath.Dir(path)
-		def, err := kernels.LoadDir(dir)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		cases, err := backendtest.LoadCases(filepath.Join(dir, "verdicts.toml"))
-		if err != nil {
-			tb.Fatal(err)
-		}
-		plan := planOf(def)
-		space, err := def.Space(def.Implementations, plan.Tune, nil)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		all = append(all, redFolder{filepath.Base(dir), def, space, plan, cases})
+		plan, cases, genome := loadZoo(tb, dir)
+		all = append(all, redFolder{filepath.Base(dir), plan, cases, genome})
 	}
 	return all
 }
 
-func (f redFolder) genome(tb testing.TB, kernel string, salt int) genome.Genome {
-	tb.Helper()
-	g, err := f.space.FromMap(map[string]any{"KERNEL": kernel, "SALT": salt})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return g
-}
-
-// wanted lists how a case may end.
-func wanted(c backendtest.Case) []backendtest.Outcome {
-	return append([]backendtest.Outcome{{Verdict: c.Verdict, Stage: c.Stage, Check: c.Check}}, c.Or...)
-}
-
 func wantedText(c backendtest.Case) string {
 	var text []string
-	for _, o := range wanted(c) {
+	for _, o := range c.Outcomes() {
 		s := string(o.Verdict) + "@" + string(o.Stage)
 		if c.Slower > 0 && o.Verdict == evaluator.Correct {
 			s += fmt.Sprintf(">=%g", c.Slower)
@@ -114,7 +87,7 @@ func kept(r evaluator.Result, failed bool) string {
 
 // fooled says why a result is not what the case wants, or "".
 func fooled(c backendtest.Case, r evaluator.Result) string {
-	for _, o := range wanted(c) {
+	for _, o := range c.Outcomes() {
 		if r.Verdict != o.Verdict || r.Stage != o.Stage {
 			continue
 		}
@@ -201,7 +174,7 @@ func (f redFolder) judge(t *testing.T, ev evaluator.Evaluator, c backendtest.Cas
 	name := f.name + "/" + c.Kernel
 	heap := strings.HasPrefix(c.Kernel, "heap-")
 	if heap {
-		r, err := ev.Evaluate(t.Context(), f.genome(t, "honest-heap", 600+n), 0)
+		r, err := ev.Evaluate(t.Context(), f.genome("honest-heap", 600+n), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,9 +185,9 @@ func (f redFolder) judge(t *testing.T, ev evaluator.Evaluator, c backendtest.Cas
 		}
 	}
 	began := time.Now()
-	g := f.genome(t, c.Kernel, 1+n)
+	g := f.genome(c.Kernel, 1+n)
 	r, err := ev.Evaluate(t.Context(), g, 0)
-	if err == nil && r.Verdict == evaluator.Correct && fooled(c, r) != "" && slices.ContainsFunc(wanted(c), func(o backendtest.Outcome) bool {
+	if err == nil && r.Verdict == evaluator.Correct && fooled(c, r) != "" && slices.ContainsFunc(c.Outcomes(), func(o backendtest.Outcome) bool {
 		return o.Verdict == evaluator.Parity && o.Stage == evaluator.StageBenchmark
 	}) { // a search meets one edge case in a measurement, finals all
 		var finals evaluator.Finals
@@ -245,7 +218,7 @@ func (f redFolder) judge(t *testing.T, ev evaluator.Evaluator, c backendtest.Cas
 		next = append([]string{"honest-heap"}, next...)
 	}
 	for i, kernel := range next {
-		r, err := ev.Evaluate(t.Context(), f.genome(t, kernel, 300+2*n+i), 0)
+		r, err := ev.Evaluate(t.Context(), f.genome(kernel, 300+2*n+i), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +248,7 @@ func TestRedTeamIsComplete(t *testing.T) {
 		known := []string{"reference", "honest"}
 		for _, c := range f.cases {
 			known = append(known, c.Kernel)
-			f.genome(t, c.Kernel, 1)
+			f.genome(c.Kernel, 1)
 			if honest := strings.HasPrefix(c.Kernel, "honest"); honest != c.Honest {
 				t.Errorf("%s/%s: its verdict says honest %t", f.name, c.Kernel, c.Honest)
 			}
@@ -315,7 +288,7 @@ func TestRedTeamCompilesNightly(t *testing.T) {
 	}
 	newer := append([]string{nvcc}, list...)
 	for _, f := range redFolders(t) {
-		im, nvcc := f.def.Implementations[0], nvcc
+		im, nvcc := f.plan.Implementations[0], nvcc
 		archs := []string{"sm_80", "sm_90"}
 		if im.Target != archs[0] {
 			archs, nvcc = []string{im.Target}, newer[len(newer)-1]
@@ -327,7 +300,7 @@ func TestRedTeamCompilesNightly(t *testing.T) {
 				}
 				t.Run(f.name+"/"+arch+"/"+c.Kernel, func(t *testing.T) {
 					t.Parallel()
-					r, err := im.Render(f.genome(t, c.Kernel, 7))
+					r, err := im.Render(f.genome(c.Kernel, 7))
 					if err != nil {
 						t.Fatal(err)
 					}
