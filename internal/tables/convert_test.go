@@ -318,6 +318,11 @@ func TestLossless(t *testing.T) {
 		r := recorded(t)
 		for _, n := range []int{len(r.Trials), 12} { // all and a sample
 			r.Trials = r.Trials[:n]
+			whole, err := r.Table()
+			if err != nil {
+				t.Fatal(err)
+			}
+			lossless(t, whole) // times to the last bit, verdicts, parameters, constraints, names
 			for _, form := range holding {
 				var b bytes.Buffer
 				if err := r.Write(form, &b); err != nil {

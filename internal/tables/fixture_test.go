@@ -32,7 +32,4 @@ func TestFixtureIsSynthetic(t *testing.T) {
 	if n, failed := table.Len(), table.Failed(); n < 1000 || failed < 20 || failed > n/3 {
 		t.Errorf("%d configurations, %d of them Failed: want about 1000, and some that fail", n, failed)
 	}
-	if ok, err := table.Complete(); err != nil || !ok {
-		t.Errorf("the constraints do not give exactly the recorded configurations: %v %v", ok, err)
-	}
 }

@@ -156,26 +156,6 @@ func TestEmptySpace(t *testing.T) {
 	}
 }
 
-// A table that is written reads back as the same table.
-func TestEncode(t *testing.T) {
-	for _, table := range []*Table{read(t, small), Synthetic(300)} {
-		var once, twice bytes.Buffer
-		if err := table.encodeCompact(&once); err != nil {
-			t.Fatal(err)
-		}
-		back, err := Read(bytes.NewReader(once.Bytes()), "x")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := back.encodeCompact(&twice); err != nil {
-			t.Fatal(err)
-		}
-		if once.String() != twice.String() || back.Len() != table.Len() || back.median != table.median {
-			t.Errorf("%s changes on its way through a file", table.Name())
-		}
-	}
-}
-
 // What Synthetic computes is what its constraints say, at any size.
 func TestSynthetic(t *testing.T) {
 	for _, n := range []int{1, 50, 1000, 5000} {
