@@ -495,24 +495,23 @@ func (p *Problem) Error() string { return p.Detail }
 
 // The types of problems.
 const (
-	BadRequest    = "urn:evotune:bad-request"    // 400, 422: the request is wrong; Errors says where
-	Unauthorized  = "urn:evotune:unauthorized"   // 401: no token, or one that is not (or no longer) valid
-	Forbidden     = "urn:evotune:forbidden"      // 403: the token's scope is not enough
-	NotFound      = "urn:evotune:not-found"      // 404
-	WrongMethod   = "urn:evotune:wrong-method"   // 405: the header Allow has the methods that the address takes
-	Ambiguous     = "urn:evotune:ambiguous"      // 409: several begin with this
-	NoCandidate   = "urn:evotune:no-candidate"   // 404: nothing stored answers the question
-	Unproven      = "urn:evotune:unproven"       // 409: an export lacks evidence
-	Conflict      = "urn:evotune:conflict"       // 409: not in this state
-	Changed       = "urn:evotune:changed"        // 412: If-Match names an older version
-	Reused        = "urn:evotune:key-reused"     // 422: an Idempotency-Key was used with another body
-	TooLarge      = "urn:evotune:too-large"      // 413
-	TooMany       = "urn:evotune:too-many"       // 429: see Retry-After
-	Damaged       = "urn:evotune:damaged"        // 500: the store is damaged
-	Internal      = "urn:evotune:internal"       // 500: evotune failed; the logs have the request
-	Unavailable   = "urn:evotune:unavailable"    // 503: see Retry-After
-	NotAService   = "urn:evotune:not-a-service"  // 409: one campaign holds this store
-	NoSuchVersion = "urn:evotune:unknown-client" // 400, 404: the client uses something that this version does not know
+	BadRequest   = "urn:evotune:bad-request"   // 400, 422: the request is wrong; Errors says where
+	Unauthorized = "urn:evotune:unauthorized"  // 401: no token, or one that is not (or no longer) valid
+	Forbidden    = "urn:evotune:forbidden"     // 403: the token's scope is not enough
+	NotFound     = "urn:evotune:not-found"     // 404
+	WrongMethod  = "urn:evotune:wrong-method"  // 405: the header Allow has the methods that the address takes
+	Ambiguous    = "urn:evotune:ambiguous"     // 409: several begin with this
+	NoCandidate  = "urn:evotune:no-candidate"  // 404: nothing stored answers the question
+	Unproven     = "urn:evotune:unproven"      // 409: an export lacks evidence
+	Conflict     = "urn:evotune:conflict"      // 409: not in this state
+	Changed      = "urn:evotune:changed"       // 412: If-Match names an older version
+	Reused       = "urn:evotune:key-reused"    // 422: an Idempotency-Key was used with another body
+	TooLarge     = "urn:evotune:too-large"     // 413
+	TooMany      = "urn:evotune:too-many"      // 429: see Retry-After
+	Damaged      = "urn:evotune:damaged"       // 500: the store is damaged
+	Internal     = "urn:evotune:internal"      // 500: evotune failed; the logs have the request
+	Unavailable  = "urn:evotune:unavailable"   // 503: see Retry-After
+	NotAService  = "urn:evotune:not-a-service" // 409: one campaign holds this store
 )
 
 // A Fleet is what the service knows about its workers on other machines.

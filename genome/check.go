@@ -256,20 +256,3 @@ func (s *Space) Indices(g Genome) []int {
 	}
 	return ix
 }
-
-// Vector returns the genome as numbers for models: per gene, the index of its
-// value scaled to 0...1 (so that powers of two are on a logarithmic scale), -1
-// when it is inactive.
-func (s *Space) Vector(g Genome) []float64 {
-	g = s.own(g)
-	v := make([]float64, len(s.genes))
-	for i := range v {
-		switch k, n := g.index(i), len(s.genes[i].Values); {
-		case k < 0:
-			v[i] = -1
-		case n > 1:
-			v[i] = float64(k) / float64(n-1)
-		}
-	}
-	return v
-}

@@ -65,12 +65,6 @@ func TestGenome(t *testing.T) {
 	if got, want := s.Indices(h), []int{0, 0, -1, 0}; !reflect.DeepEqual(got, want) {
 		t.Errorf("indices %v, want %v", got, want)
 	}
-	if got, want := s.Vector(g), []float64{1, 1, 0, 1}; !reflect.DeepEqual(got, want) {
-		t.Errorf("vector %v, want %v", got, want)
-	}
-	if got, want := s.Vector(h), []float64{0, 0, -1, 0}; !reflect.DeepEqual(got, want) {
-		t.Errorf("vector %v, want %v", got, want)
-	}
 	// BM by 2 of 2 places, PACK, AHEAD (which only one has), ORDER.
 	if d := s.Distance(g, h); d != 1 {
 		t.Errorf("distance %v, want 1", d)

@@ -374,9 +374,6 @@ func createBuckets(tx *bolt.Tx) error {
 // Path returns the path that the store was opened with.
 func (s *Store) Path() string { return s.path }
 
-// ReadOnly says whether the store was opened for reading only.
-func (s *Store) ReadOnly() bool { return s.readOnly }
-
 // Close waits for writes and reads in progress and closes the store. Closing
 // twice is harmless.
 func (s *Store) Close() error {
