@@ -29,55 +29,16 @@ func fetch[T any](f *fixture, path string) (out T) {
 	return out
 }
 
-// overHTTP is a store by what the service answers.
-type overHTTP struct{ *fixture }
-
-var _ evotune.Reader = overHTTP{}
-
-func (r overHTTP) Campaigns() ([]store.Campaign, error) {
-	return fetch[[]store.Campaign](r.fixture, "/v1/log/campaigns"), nil
-}
-
-func (r overHTTP) Campaign(id string) (store.Campaign, error) {
-	return fetch[store.Campaign](r.fixture, "/v1/log/campaigns/"+id), nil
-}
-
-func (r overHTTP) Candidate(id string) (store.Candidate, error) {
-	return fetch[store.Candidate](r.fixture, "/v1/candidates/"+id), nil
-}
-
-func (r overHTTP) values(q store.Query) url.Values {
-	v := url.Values{"shape": q.Shapes, "campaign": q.Campaigns}
-	if q.Campaign != "" {
-		v["campaign"] = []string{q.Campaign}
-	}
-	v.Set("kernel", q.Kernel)
-	v.Set("device", q.Device)
-	v.Set("limit", strconv.Itoa(q.Limit))
-	v.Set("proven", strconv.FormatBool(q.ProvenOnly))
-	return v
-}
-
-func (r overHTTP) Best(q store.Query) ([]store.Candidate, error) {
-	return fetch[[]store.Candidate](r.fixture, "/v1/ranking?"+r.values(q).Encode()), nil
-}
-
-func (r overHTTP) Candidates(q store.Query, from uint64) ([]store.Candidate, uint64, error) {
-	v := r.values(q)
-	v.Set("from", strconv.FormatUint(from, 10))
-	p := fetch[api.Candidates](r.fixture, "/v1/candidates?"+v.Encode())
-	return p.Items, p.Next, nil
-}
-
-func (r overHTTP) Lineage(id string) (*store.Node, error) {
-	return fetch[api.Lineage](r.fixture, "/v1/candidates/"+id+"/lineage").Node()
-}
-
-// TestReader: over HTTP a store answers every question exactly as it does itself.
+// TestReader: over HTTP a client answers every question exactly as the store does itself.
 func TestReader(t *testing.T) {
 	f, one := finished(t, 60)
 	two := f.until(f.submit(4, 30).ID, api.Finished)
-	want, got := f.service.store, overHTTP{f}
+	client, err := api.NewClient(f.url, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	want, got := f.service.store, client.Reader(t.Context())
 	same := func(what string, a, b any, err error) {
 		t.Helper()
 		if err != nil {
