@@ -533,7 +533,7 @@ func planOf(definition string) Plan {
 	d, err := kernels.Load(fstest.MapFS{
 		"k/kernel.toml":     {Data: []byte(definition)},
 		"k/reference.c":     {Data: []byte("void reference(int64_t N, const double *x, double *y) { for (int64_t i = 0; i < N; i++) y[i] = x[i]; }\n")},
-		"k/scripted.c.tmpl": {Data: []byte("int code {{.CODE}} ; /* {{.SAY}} */\n")},
+		"k/scripted.c.tmpl": {Data: []byte("int code {{.CODE}} ;{{if eq .SAY 9}}{{.MISSING}}{{end}} /* {{.SAY}} */\n")},
 	}, "k")
 	if err != nil {
 		panic(err)

@@ -9,66 +9,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/fstest"
 	"testing/synctest"
 	"time"
 
 	"github.com/evotune/evotune/genome"
 	"github.com/evotune/evotune/kernels"
 )
-
-const definition = `
-format = 1
-name = "fake"
-description = "a kernel that no compiler ever sees"
-license = "Apache-2.0"
-[problem]
-dims = ["N"]
-operations = "N"
-bytes = "N"
-pipe = "f32"
-[problem.reference]
-source = "reference.c"
-entry = "reference"
-[[problem.shape]]
-name = "main"
-dims = { N = 64 }
-use = "tune"
-[[problem.shape]]
-name = "odd"
-dims = { N = 7 }
-use = "verify"
-[[problem.shape]]
-name = "small"
-dims = { N = 4 }
-use = "sanitize"
-[[problem.buffer]]
-name = "y"
-dtype = "f32"
-shape = ["N"]
-role = "out"
-[problem.tolerance]
-f32 = 1e-5
-[[problem.control]]
-kind = "zeros"
-[[implementation]]
-name = "plain"
-backend = "cpu"
-target = "native"
-template = "fake.c.tmpl"
-entry = "fake"
-flags = ["-O2"]
-[[implementation.parameter]]
-name = "CODE"
-range = [0, 99]
-[[implementation.parameter]]
-name = "SAY"
-range = [0, 9]
-[implementation.baseline]
-genome = { CODE = 0, SAY = 0 }
-[implementation.binary]
-require = [{ pattern = '^HMMA', when = "SAY == 8" }]
-`
 
 // fixture is an ordeal on a bench that does what a test says.
 type fixture struct {
@@ -79,20 +25,13 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	d, err := kernels.Load(fstest.MapFS{
-		"k/kernel.toml": {Data: []byte(definition)},
-		"k/reference.c": {Data: []byte("void reference(int64_t N, double *y) { for (int64_t i = 0; i < N; i++) y[i] = i + 1; }\n")},
-		"k/fake.c.tmpl": {Data: []byte("int code = {{.CODE}};{{if eq .SAY 9}}{{.MISSING}}{{end}} /* {{.SAY}} */\n")},
-	}, "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	space, err := d.Space(d.Implementations, d.Problem.ShapesFor(kernels.Tune), nil)
+	p := planOf(strings.Replace(labDefinition, "require = ['^vfm']\nforbid = ['^div']", `require = [{ pattern = '^HMMA', when = "SAY == 8" }]`, 1))
+	space, err := p.Definition.Space(p.Implementations, p.Tune, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &fakeBench{}
-	return &fixture{newOrdeal(b, Plan{Definition: d, Implementations: d.Implementations}), b, space}
+	return &fixture{newOrdeal(b, Plan{Definition: p.Definition, Implementations: p.Implementations}), b, space}
 }
 
 func (f *fixture) genome(t *testing.T, code, say int) genome.Genome {
@@ -137,7 +76,7 @@ func (b *fakeBench) Describe() Description { return Description{Backend: "fake"}
 func (b *fakeBench) Close() error          { return nil }
 
 func (b *fakeBench) Compile(ctx context.Context, src kernels.Rendered) (Artifact, Outcome, error) {
-	code, _, _ := strings.Cut(strings.TrimPrefix(src.Source, "int code = "), ";")
+	code, _, _ := strings.Cut(strings.TrimPrefix(src.Source, "int code "), " ;")
 	b.mu.Lock()
 	b.seen = src
 	b.mu.Unlock()
