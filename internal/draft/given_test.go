@@ -290,6 +290,12 @@ func TestGivenErrors(t *testing.T) {
 	}
 }
 
+// itself replaces the reference of a kernel in CUDA by the kernel itself.
+var itself = []string{
+	`{"source": "reference.c", "entry": "ref"}`, `{"baseline": true, "grid": ["(T + STEP - 1) / STEP"], "block": ["STEP"]}`,
+	`"parameters"`, `"grid": ["ceil(T/STEP)"], "block": ["STEP"], "parameters"`,
+}
+
 // Without a reference the kernel itself, with the values of its baseline, is one.
 func TestGivenOwnBaseline(t *testing.T) {
 	for file, wants := range map[string][]string{
@@ -341,10 +347,6 @@ func TestGivenOwnBaseline(t *testing.T) {
 
 // What only a compiler of CUDA knows is told at its line in the source, before anything is compiled.
 func TestGivenOwnBaselineInC(t *testing.T) {
-	own := []string{
-		`{"source": "reference.c", "entry": "ref"}`, `{"baseline": true, "grid": ["(T + STEP - 1) / STEP"], "block": ["STEP"]}`,
-		`"parameters"`, `"grid": ["ceil(T/STEP)"], "block": ["STEP"], "parameters"`,
-	}
 	for _, c := range []struct{ before, code, want string }{
 		{"#include <cub/block/block_reduce.cuh>\n", "", "k.cu:1: <cub/block/block_reduce.cuh> is for a compiler of CUDA: without a reference the kernel itself is one, and runs on the CPU as C: give a reference of its own"},
 		{"", "\tauto sum = 0.0f;\n", "k.cu:3: auto is for"},
@@ -354,7 +356,7 @@ func TestGivenOwnBaselineInC(t *testing.T) {
 		{"#include <cuda_runtime.h>\n", "\tint half = T / 2; // auto\n", ""},
 	} {
 		source := c.before + "__global__ " + strings.Replace(scaled, "{\n", "{\n"+c.code, 1)
-		_, _, err := given(t, "k.cu", source, own...)
+		_, _, err := given(t, "k.cu", source, itself...)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s%s: %v, want %q", c.before, c.code, err, c.want)
 		}
@@ -388,17 +390,13 @@ __global__ void scale(float *o, const float *x, int T, int D, float by)
 }
 `
 	const part = "#pragma once\n#include <stdio.h>\n\n// Adds.\nstatic __device__ int part(int x)\n{\n\treturn x + 1;\n}\n"
-	own := []string{
-		`{"source": "reference.c", "entry": "ref"}`, `{"baseline": true, "grid": ["(T + STEP - 1) / STEP"], "block": ["STEP"]}`,
-		`"parameters"`, `"grid": ["ceil(T/STEP)"], "block": ["STEP"], "parameters"`,
-	}
 	for _, actions := range []bool{false, true} {
 		source := source
 		if actions {
 			source = strings.Replace(source, "#define STEP 2\n", "{{if .FAST}}\n#define STEP {{.STEP}}\n{{else}}\n#define STEP {{/* less\n*/}}1\n{{end}}\n", 1)
 		}
 		files := map[string]string{"k.cu": source, "part.h": part}
-		dir, _, err := givenFiles(t, "k.cu", files, own...)
+		dir, _, err := givenFiles(t, "k.cu", files, itself...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -460,8 +458,7 @@ func TestGivenNarrowBaseline(t *testing.T) {
 		wide bool // on the CPU
 	}{{"o[0] = __int_as_float(7);", false}, {"atomicAdd(o, 1.0f);", true}} {
 		source := "__global__ " + strings.Replace(scaled, "{\n", "{\n\t"+c.code+"\n", 1)
-		dir, _, err := given(t, "k.cu", source, `{"source": "reference.c", "entry": "ref"}`, `{"baseline": true, "grid": ["(T + STEP - 1) / STEP"], "block": ["STEP"]}`,
-			`"parameters"`, `"grid": ["ceil(T/STEP)"], "block": ["STEP"], "parameters"`)
+		dir, _, err := given(t, "k.cu", source, itself...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -500,10 +497,6 @@ func TestGivenType(t *testing.T) {
 // Where the number of blocks depends on a parameter, an output of one element for each block does: the
 // kernel with its baseline's values is not the reference for other values.
 func TestGivenOutputByBlock(t *testing.T) {
-	own := []string{
-		`{"source": "reference.c", "entry": "ref"}`, `{"baseline": true, "grid": ["(T + STEP - 1) / STEP"], "block": ["STEP"]}`,
-		`"parameters"`, `"grid": ["ceil(T/STEP)"], "block": ["STEP"], "parameters"`,
-	}
 	for _, c := range []struct{ code, want string }{
 		{"o[blockIdx.x] = by;", "k.cu:3: o has an element for each block, and their number, ceil(T/STEP), depends on STEP: genomes differ in what they compute, and the kernel itself cannot be the reference"},
 		{"int block = blockIdx.x;\n\to[block] += by;", "k.cu:4: o has an element for each block"},
@@ -511,7 +504,7 @@ func TestGivenOutputByBlock(t *testing.T) {
 		{"o[blockIdx.x * STEP + threadIdx.x] = by;", ""},
 	} {
 		source := "__global__ " + strings.Replace(scaled, "{\n", "{\n\t"+c.code+"\n", 1)
-		_, _, err := given(t, "k.cu", source, own...)
+		_, _, err := given(t, "k.cu", source, itself...)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.code, err, c.want)
 		}

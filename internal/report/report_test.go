@@ -701,22 +701,6 @@ func TestLongCampaign(t *testing.T) {
 	}
 }
 
-// Reasons that differ in their figures only are one.
-func TestFailuresTogether(t *testing.T) {
-	s := filled(t, "", "error 1.2e-3 of 1e-05 at element 17")
-	l := log(t, s)
-	for i, reason := range []string{"error 3.4e-2 of 1e-05 at element 4711", "another reason"} {
-		res := evaluator.Result{Verdict: evaluator.Sanitizer, Stage: evaluator.StageSanitize, Reason: reason}
-		l.Events = append(l.Events,
-			store.Event{Kind: store.KindAsked, Time: start, Asked: &store.Asked{Index: 4 + i, Candidate: fmt.Sprint("e", i), Genome: "THREADS=64", Operator: "random"}},
-			store.Event{Kind: store.KindTold, Time: start, Told: &store.Told{Index: 4 + i, Candidate: fmt.Sprint("e", i), Verdict: "sanitizer", Detail: encoded(t, res)}})
-	}
-	c, _ := campaign(t, l)
-	if len(c.Failures) != 2 || c.Failures[0].Count != 2 || c.Failures[0].Reason != "error 1.2e-3 of 1e-05 at element 17" || c.Failures[1].Count != 1 {
-		t.Errorf("the failures are %+v", c.Failures)
-	}
-}
-
 // A lineage of any form ends and is drawn within bounds.
 func TestLineageBound(t *testing.T) {
 	var nodes []*store.Node
