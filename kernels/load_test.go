@@ -340,7 +340,6 @@ var loadErrors = []struct {
 	{"unknown name in a constraint", `"TILE*ROWS <= M*2"`, `"TILE*‸ROW <= M*2"`, `in the expression "TILE*ROW <= M*2": unknown name ROW; did you mean ROWS?`},
 	{"unknown limit in a constraint", `"TILE*ROWS*4 <= device_l1_bytes"`, `"TILE*ROWS*4 <= ‸device_l1_byte"`, `in the expression "TILE*ROWS*4 <= device_l1_byte": unknown name device_l1_byte; did you mean device_l1_bytes?`},
 	{"constraint between types", `"TILE*ROWS <= M*2"`, `"TILE ‸> OPTIMIZE"`, `in the expression "TILE > OPTIMIZE": invalid operation: > (mismatched types int and string)`},
-	{"no reason", "why = \"a tile must fit the first cache\"", "", `[[implementation.constraint]] lacks why: add why = "what would go wrong"`},
 
 	// Baselines.
 	{"no baseline", "[implementation.baseline]\ngenome = { TILE = 4, ROWS = 2, OPTIMIZE = \"-O2\", FAST = false, SCALE = 1, THREADS = 1 }", "", `no implementation for the cpu backend has a baseline to measure speedups against: add [implementation.baseline] with a genome, a source or a library`},

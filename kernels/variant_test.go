@@ -91,14 +91,6 @@ func TestVariant(t *testing.T) {
 func TestVariantErrors(t *testing.T) {
 	whole := base + cuda + variant
 	for _, c := range []struct{ from, to, want string }{
-		{`A = "f16"`, `X = "f16"`, `dtype of a variant has no key "X": there are A, B, mask, C`},
-		{`A = "f16"`, `A = "f17"`, `unknown dtype "f17": did you mean f16?`},
-		{`A = "f16"`, `A = 16`, `the dtype of A is an integer, expected a string`},
-		{`A = "f16"`, `A = "bf16"`, `a control swaps A and B, which are bf16 and f16 here`},
-		{`A = "f16"`, `A = "i8"`, `uniform gives fractions, which i8 cannot hold`},
-		{"f16 = 1e-3", "f64 = 1e-3", `[problem.variant.tolerance] lacks f16, the type of output C`},
-		{`cache = "cold"`, `cache = "tepid"`, `unknown cache "tepid": there are warm, cold`},
-		{`backend = "cuda"` + "\ndtype", `backend = "gpu"` + "\ndtype", `unknown backend "gpu"`},
 		{`use = "verify"` + "\n[[problem.variant.shape]]", `use = "tune"` + "\n[[problem.variant.shape]]", `no shape has use = "verify"`},
 		{`grid = ["int(ceil(M/4))", "N"]`, `grid = ["M - 20"]`, `at shape wide: grid: "M - 20" gives -4, expected at least 1`},
 		{`grid = ["int(ceil(M/4))", "N"]`, `grid = ["TILE"]`, `unknown name TILE`},
