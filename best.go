@@ -88,7 +88,7 @@ func (m *Machine) question(of Question) (ask.Question, error) {
 	}
 	kernel, err := of.Definition, error(nil)
 	if kernel == nil {
-		kernel, err = definition(m.Definitions, of.Kernel)
+		kernel, err = kernels.Find(of.Kernel, m.Definitions...)
 	}
 	unknown := errors.Is(err, kernels.ErrUnknownKernel)
 	if err != nil && !unknown {

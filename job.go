@@ -10,7 +10,6 @@ import (
 
 	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/campaign"
-	"github.com/evotune/evotune/internal/option"
 	"github.com/evotune/evotune/internal/record"
 	"github.com/evotune/evotune/search"
 	"github.com/evotune/evotune/store"
@@ -98,12 +97,14 @@ func (m *Machine) read(job Job) (Job, wrongFields, error) {
 	if err := check(job); err != nil {
 		return job, nil, err
 	}
+	if job.Sweep {
+		job.Strategy, job.Finalists = sweepStrategy, new(0)
+	} else if job.Budget.IsZero() {
+		job.Budget.Time = DefaultTime
+	}
 	job.Definitions = folders(m.Definitions, job.Definitions)
 	if job.Table != "" {
 		job.Table = absolute(job.Table)
-	}
-	if !job.Sweep && job.Budget.IsZero() {
-		job.Budget.Time = DefaultTime
 	}
 	wrong := wrong(job)
 	if slices.ContainsFunc(wrong, func(f *FieldError) bool { return f.Field == "shape" || f.Field == "implementation" }) {
@@ -114,7 +115,7 @@ func (m *Machine) read(job Job) (Job, wrongFields, error) {
 
 // wrong lists the fields of a job that are wrong whatever its kernel is.
 func wrong(j Job) (list wrongFields) {
-	for _, w := range option.Check(j) {
+	for _, w := range j.Check() {
 		list.add(w.Name, "%s", w.Why)
 	}
 	if known := search.Names(); j.Strategy != "" && !slices.Contains(known, j.Strategy) {

@@ -14,7 +14,6 @@ import (
 	"github.com/evotune/evotune/evaluator/cuda"
 	"github.com/evotune/evotune/internal/backend"
 	"github.com/evotune/evotune/internal/words"
-	"github.com/evotune/evotune/kernels"
 )
 
 // A Machine says how candidates are compiled, run and measured here. The zero value is
@@ -293,19 +292,6 @@ func unlocked(tools []evaluator.Tool, parts ...string) (lacks []string) {
 	return lacks
 }
 
-// complete fills in what a job leaves to the device of its backend.
-func (m *Machine) complete(job *Job) (err error) {
-	if job.Limits == nil {
-		if job.Limits, err = m.limits(job.Backend); err != nil {
-			return err
-		}
-	}
-	if each := backend.Of(job.Backend).Window; job.Window == 0 && each > 0 {
-		job.Window = min(each*m.count(job.Backend), MaxWindow)
-	}
-	return nil
-}
-
 // limits are the properties of a backend's device, for constraints.
 func (m *Machine) limits(name string) (map[string]int64, error) {
 	if m.Elsewhere != nil {
@@ -332,17 +318,4 @@ func limitsOf(of map[string]any) (map[string]int64, error) {
 		m[name] = n
 	}
 	return m, nil
-}
-
-// definition finds a kernel among the built-in ones and those of folders.
-func definition(folders []string, kernel string) (*kernels.Definition, error) {
-	catalogue, err := kernels.Open(folders...)
-	if err != nil {
-		return nil, err
-	}
-	d, err := catalogue.Get(kernel)
-	if broken := catalogue.Errors(); errors.Is(err, kernels.ErrUnknownKernel) && len(broken) > 0 {
-		return nil, broken[0] // a folder that could not be read is the likelier reason
-	}
-	return d, err
 }

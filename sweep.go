@@ -1,8 +1,6 @@
 package evotune
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"strings"
@@ -15,29 +13,8 @@ import (
 	"github.com/evotune/evotune/store"
 )
 
-// largestSweep is how many genomes a space may have for a sweep to measure all of it.
-const largestSweep = 1_000_000
-
 // sweepStrategy draws genomes uniformly and without repeats.
 const sweepStrategy = "random"
-
-// sweep fills in the job of a sweep.
-func (t *Target) sweep() error {
-	space, err := t.space()
-	if err != nil {
-		return err
-	}
-	if t.Job.Budget.Evaluations == 0 && space.Size() > largestSweep {
-		return badField("sample", "is missing: the space of %s has %.4g genomes, too many to measure all", t.Job.Kernel, space.Size())
-	}
-	if t.Job.ID == "" {
-		var id [4]byte
-		rand.Read(id[:]) // it never fails
-		t.Job.ID = t.Job.Kernel + "-sweep-" + hex.EncodeToString(id[:])
-	}
-	t.Job.Strategy, t.Job.Finalists = sweepStrategy, new(0)
-	return nil
-}
 
 // ContinueSweep is Continue for a sweep. A sample above zero makes it a sweep of that
 // many genomes. Done says that all of them are measured, so that there is nothing to

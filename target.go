@@ -78,18 +78,17 @@ func (m *Machine) target(job Job) (*Target, error) {
 		return nil, fmt.Errorf("the kernel %s is not the one that the job names (%.12s, here %.12s)", t.Job.Kernel, job.Hash, t.Job.Hash)
 	}
 	if t.table == nil {
-		if err := m.complete(&t.Job); err != nil {
+		if err := t.complete(); err != nil {
 			return nil, err
 		}
 	}
-	t.leaveOut()
 	t.fit()
 	if job.Sweep {
 		if err := t.sweep(); err != nil {
 			return nil, err
 		}
 	}
-	return t, campaign.Validate(t.Job)
+	return t, nil
 }
 
 var errChanged = errors.New("has changed")
@@ -155,7 +154,7 @@ func (t *Target) load() error {
 		}
 	}
 	var err error
-	if t.definition, err = definition(t.Job.Definitions, t.Job.Kernel); err != nil {
+	if t.definition, err = kernels.Find(t.Job.Kernel, t.Job.Definitions...); err != nil {
 		return err
 	}
 	t.Job.Hash = t.definition.Hash
@@ -227,22 +226,32 @@ func (t *Target) choose() (wrong wrongFields, err error) {
 	return wrong, nil
 }
 
-// leaveOut removes the implementations that the device cannot run from the search,
-// unless the job names implementations. If none would remain, it keeps them all, and
-// opening says why they cannot run.
-func (t *Target) leaveOut() {
-	device, known := t.Job.Limits["device_capability"]
-	if len(t.Job.Implementations) > 0 || !known {
-		return
+// complete fills in what the job leaves to the device: its limits, the window, and which
+// implementations are searched: those that the device can run. If it can run none, they are
+// all searched, and opening says why they cannot run.
+func (t *Target) complete() (err error) {
+	job := &t.Job
+	if job.Limits == nil {
+		if job.Limits, err = t.machine.limits(job.Backend); err != nil {
+			return err
+		}
+	}
+	if job.Window == 0 {
+		job.Window = min(t.machine.count(job.Backend)*backend.Of(job.Backend).Window, MaxWindow)
+	}
+	device, known := job.Limits["device_capability"]
+	if len(job.Implementations) > 0 || !known {
+		return nil
 	}
 	able := slices.DeleteFunc(slices.Clone(t.chosen), func(im *kernels.Implementation) bool { return !im.RunsOn(device) })
 	if len(able) == 0 || len(able) == len(t.chosen) {
-		return
+		return nil
 	}
 	t.chosen = able
 	for _, im := range able {
-		t.Job.Implementations = append(t.Job.Implementations, im.Name)
+		job.Implementations = append(job.Implementations, im.Name)
 	}
+	return nil
 }
 
 // fit removes the implementations that cannot compute the tuned shapes from the search. It
@@ -262,6 +271,25 @@ func (t *Target) fit() {
 	}
 	t.left = empty
 	t.chosen = slices.DeleteFunc(slices.Clone(t.chosen), func(im *kernels.Implementation) bool { return slices.Contains(empty.Left, im) })
+	t.searched, _ = t.space()
+}
+
+// largestSweep is how many genomes a space may have for a sweep to measure all of it.
+const largestSweep = 1_000_000
+
+// sweep refuses a space that is too large to measure all of it, and names the campaign.
+func (t *Target) sweep() error {
+	space, err := t.space()
+	if err != nil {
+		return err
+	}
+	if t.Job.Budget.Evaluations == 0 && space.Size() > largestSweep {
+		return badField("sample", "is missing: the space of %s has %.4g genomes, too many to measure all", t.Job.Kernel, space.Size())
+	}
+	if t.Job.ID == "" {
+		t.Job.ID = campaign.NewID(t.Job.Kernel + "-sweep")
+	}
+	return nil
 }
 
 // LeftOut says in one line each which implementations are not searched, since they cannot
@@ -440,10 +468,9 @@ func (t *Target) plan() (evaluator.Plan, error) {
 // tuned shapes can compute, and the others, for the finals.
 func (t *Target) sanitized(tune []kernels.Shape) (s kernels.Shape, also []kernels.Shape) {
 	small := t.definition.Problem.ShapesFor(kernels.Sanitize)
-	first := slices.IndexFunc(small, func(s kernels.Shape) bool {
-		_, err := t.definition.Space(t.chosen, append(slices.Clone(tune), s), t.limits())
-		return err == nil
-	})
-	first = max(first, 0)
+	first := 0
+	if space, err := t.space(); err == nil && len(small) > 1 {
+		first = max(0, slices.IndexFunc(small, func(s kernels.Shape) bool { return t.definition.Fits(space, t.chosen, tune, s, t.limits()) }))
+	}
 	return small[first], slices.Delete(slices.Clone(small), first, first+1)
 }

@@ -90,8 +90,9 @@ func TestTargetWrongFields(t *testing.T) {
 	}
 	for want, j := range map[string]Job{
 		"window,finalists,strategy,implementation,shape": {Kernel: "softmax", Backend: CPU, Window: -1, Finalists: new(-2), Strategy: "hope", Shapes: []string{"vast"}, Implementations: []string{"magic"}},
-		"strategy,kernel": {Kernel: "no-such", Backend: CPU, Strategy: "hope"},
-		"strategy":        {Kernel: "softmax", Backend: CPU, Strategy: "hope"},
+		"max-cost,id,strategy":                           {Kernel: "softmax", Backend: CPU, ID: "a b", Strategy: "hope", Budget: Budget{MaxCost: 1}},
+		"strategy,kernel":                                {Kernel: "no-such", Backend: CPU, Strategy: "hope"},
+		"strategy":                                       {Kernel: "softmax", Backend: CPU, Strategy: "hope"},
 	} {
 		_, err := new(Machine).Target(j)
 		var got []string
@@ -155,7 +156,7 @@ func TestTargetBounds(t *testing.T) {
 // What a job leaves out is filled in, and what was filled in goes to another machine
 // as JSON and is the same job there.
 func TestTargetJob(t *testing.T) {
-	d, err := definition(nil, "softmax")
+	d, err := kernels.Find("softmax")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,8 +256,9 @@ func TestFit(t *testing.T) {
 				t.Errorf("%v at %s: %v are searched, left out: %q", c.ask, c.shape, names, left)
 			}
 		}
-		if _, err := x.Space(); err != nil {
-			t.Error(err)
+		one, err := x.Space()
+		if two, _ := x.Space(); err != nil || one != two {
+			t.Errorf("%v at %s: spaces %p and %p, %v", c.ask, c.shape, one, two, err)
 		}
 		var told []string
 		listen := again.warned(func(e Event) { told = append(told, e.Warning) })

@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -103,6 +105,7 @@ func (l *loader) number(n *node) *expression {
 	return e
 }
 
+// definition builds the definition from the tables of kernel.toml.
 func (l *loader) definition() {
 	// A newer format may have keys that this package does not know: report the format,
 	// not the keys.
@@ -140,6 +143,33 @@ func (l *loader) definition() {
 	if in.Torch != nil {
 		l.def.Torch = l.torch(in.Torch)
 	}
+	l.settle()
+	l.def.Hash, l.def.files = hashFiles("evotune kernel 1", l.texts), l.texts
+}
+
+// settle leaves out the problem that no implementation of a form has: that of its only backend takes its place.
+func (l *loader) settle() {
+	if !l.formed || len(l.def.Variants) != 1 {
+		return
+	}
+	for backend, p := range l.def.Variants {
+		if slices.ContainsFunc(l.def.Implementations, func(im *Implementation) bool { return im.Backend != backend }) {
+			return
+		}
+		l.def.Problem, l.def.Variants = *p, nil
+	}
+}
+
+// hashFiles hashes named texts such that different sets give different input.
+func hashFiles(what string, texts map[string]string) string {
+	h := sha256.New()
+	add := func(s string) { fmt.Fprintf(h, "%d:%s", len(s), s) }
+	add(what)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		add(name)
+		add(texts[name])
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // torch reads which functions of a Python file the PyTorch operator calls.

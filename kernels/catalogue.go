@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -33,15 +32,43 @@ func Builtin() fs.FS {
 // formName matches a kernel's name at the beginning of a [[form]].
 var formName = regexp.MustCompile(`(?m)^\[\[form\]\]\nname = "([^"]*)"`)
 
-// builtins reads the built-in kernels: each once, when it is first asked for, since they never change.
-var builtins = sync.OnceValue(func() map[string]func() (*Definition, error) {
+// An entry is a kernel of a catalogue. It is read once, when it is first asked for.
+type entry struct {
+	name    string // "" where kernel.toml cannot be parsed
+	folder  string // a broken kernel answers to this name, too
+	dir     string
+	builtin bool
+	read    func() (*Definition, error)
+}
+
+// broken says that the kernel does not load. Built-in kernels do.
+func (e *entry) broken() bool {
+	if e.builtin {
+		return false
+	}
+	_, err := e.read()
+	return err != nil
+}
+
+// last finds the kernel that counts among those of one name; nil if there is none. No kernel is better than the one that a
+// broken one should replace.
+func last(list []*entry, name string) *entry {
+	for _, e := range slices.Backward(list) {
+		if name != "" && (e.name == name || e.folder == name && e.broken()) {
+			return e
+		}
+	}
+	return nil
+}
+
+// builtins lists the built-in kernels.
+var builtins = sync.OnceValue(func() (list []*entry) {
 	fsys := Builtin()
-	list, err := fs.ReadDir(fsys, ".")
+	folders, err := fs.ReadDir(fsys, ".")
 	if err != nil {
 		panic(err) // they are part of the program
 	}
-	read := map[string]func() (*Definition, error){}
-	for _, e := range list {
+	for _, e := range folders {
 		folder := e.Name()
 		if folder == includeFolder {
 			continue
@@ -58,20 +85,17 @@ var builtins = sync.OnceValue(func() map[string]func() (*Definition, error) {
 			}
 		}
 		for _, name := range names {
-			read[name] = sync.OnceValues(func() (*Definition, error) { return loadFrom(fsys, folder, builtinDir(folder), name) })
+			list = append(list, &entry{name: name, folder: name, dir: path.Join("builtin", name), builtin: true, read: sync.OnceValues(func() (*Definition, error) {
+				return loadFrom(fsys, folder, path.Join("builtin", folder), name)
+			})})
 		}
 	}
-	return read
+	return list
 })
-
-// builtinDir is the Dir of a built-in kernel.
-func builtinDir(name string) string { return path.Join("builtin", name) }
 
 // A Catalogue is a set of kernels by name: the built-in ones, and those of folders.
 type Catalogue struct {
-	own    map[string]*Definition
-	broken map[string]error // by the names of the folder and of the kernel
-	errs   []error
+	all []*entry // later ones replace earlier ones
 }
 
 // Open collects the built-in kernels and those in folders: each folder is a
@@ -80,11 +104,11 @@ type Catalogue struct {
 // kernel does not hide the others: Get returns its error, and Errors lists all errors.
 // Open itself fails when a folder cannot be read or holds no kernel.
 //
-// A built-in kernel is read when Get first asks for it. All catalogues share its definition:
-// do not change it.
-func Open(dirs ...string) (*Catalogue, error) {
-	c := &Catalogue{own: map[string]*Definition{}, broken: map[string]error{}}
-	for _, dir := range dirs {
+// Of a kernel's folder, Open reads the names alone: a kernel is read when Get first asks for
+// it. All catalogues share the definitions of built-in kernels: do not change them.
+func Open(folders ...string) (*Catalogue, error) {
+	c := &Catalogue{all: slices.Clone(builtins())}
+	for _, dir := range folders {
 		if err := c.addFolder(dir); err != nil {
 			return nil, err
 		}
@@ -92,14 +116,27 @@ func Open(dirs ...string) (*Catalogue, error) {
 	return c, nil
 }
 
+// Find reads the kernel of a name: that of the last of the folders that has it, else the built-in
+// one. No other kernel is read, unless none has the name: then a folder that does not load is the
+// likelier reason, and the error is that of the first. See [Open].
+func Find(name string, folders ...string) (*Definition, error) {
+	c, err := Open(folders...)
+	if err != nil {
+		return nil, err
+	}
+	d, err := c.Get(name)
+	if errors.Is(err, ErrUnknownKernel) {
+		if broken := c.Errors(); len(broken) > 0 {
+			return nil, broken[0]
+		}
+	}
+	return d, err
+}
+
 // addFolder adds the kernel or the kernels of a folder.
 func (c *Catalogue) addFolder(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, DefinitionFile)); err == nil || errors.Is(err, fs.ErrPermission) {
-		folder := dir
-		if abs, err := filepath.Abs(dir); err == nil {
-			folder = abs
-		}
-		c.addKernels(filepath.Base(folder), dir)
+		c.addKernels(folderName(dir), dir)
 		return nil
 	}
 	list, err := os.ReadDir(dir)
@@ -124,68 +161,54 @@ func (c *Catalogue) addFolder(dir string) error {
 	return nil
 }
 
-// addKernels adds the kernels of a folder.
+// addKernels adds the kernels of a folder with a kernel.toml.
 func (c *Catalogue) addKernels(folder, dir string) {
-	list, err := loadDir(dir, true)
-	if err != nil {
-		c.add(folder, "", nil, err)
-	}
-	for _, one := range list {
-		if len(list) > 1 { // the others are as good as they are
-			folder = one.name
+	names := namesIn(dir)
+	for _, name := range names {
+		if len(names) > 1 { // the others are as good as they are
+			folder = name
 		}
-		c.add(folder, one.name, one.def, one.err)
+		earlier := slices.Clip(c.all)
+		c.all = append(earlier, &entry{name: name, folder: folder, dir: dir, read: sync.OnceValues(func() (*Definition, error) {
+			d, err := loadDir(dir, name)
+			if err != nil {
+				return nil, err
+			}
+			if replaced := last(earlier, d.Name); replaced != nil && !replaced.broken() {
+				d.Overrides = replaced.dir
+			}
+			return d, nil
+		})})
 	}
-}
-
-// add notes a kernel, or the error of a folder. name is the definition's name, if it
-// could be read that far.
-func (c *Catalogue) add(folder, name string, d *Definition, err error) {
-	if err != nil {
-		c.errs = append(c.errs, err)
-		// No kernel is better than the one that the broken one should replace.
-		for _, n := range []string{folder, name} {
-			c.broken[n] = err
-			delete(c.own, n)
-		}
-		return
-	}
-	if prev := c.own[name]; prev != nil {
-		d.Overrides = prev.Dir
-	} else if builtins()[name] != nil && c.broken[name] == nil {
-		d.Overrides = builtinDir(name)
-	}
-	c.own[name] = d
-	delete(c.broken, name)
 }
 
 // Names lists the kernels but for broken ones, sorted.
-func (c *Catalogue) Names() []string {
-	all := map[string]bool{}
-	for name := range builtins() {
-		all[name] = c.broken[name] == nil
+func (c *Catalogue) Names() (names []string) {
+	for _, e := range c.all {
+		if e.name != "" && !last(c.all, e.name).broken() {
+			names = append(names, e.name)
+		}
 	}
-	for name := range c.own {
-		all[name] = true
-	}
-	maps.DeleteFunc(all, func(_ string, there bool) bool { return !there })
-	return slices.Sorted(maps.Keys(all))
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
-// Errors lists the errors of the folders' kernels that did not load.
-func (c *Catalogue) Errors() []error { return slices.Clone(c.errs) }
+// Errors lists the errors of the folders' kernels that do not load.
+func (c *Catalogue) Errors() (list []error) {
+	for _, e := range c.all {
+		if e.broken() {
+			_, err := e.read()
+			list = append(list, err)
+		}
+	}
+	return list
+}
 
-// Get finds a kernel by name. For a kernel that did not load it returns the load error;
+// Get finds a kernel by name. For a kernel that does not load it returns the load error;
 // for an unknown one, an error that wraps ErrUnknownKernel and suggests similar names.
 func (c *Catalogue) Get(name string) (*Definition, error) {
-	if d := c.own[name]; d != nil {
-		return d, nil
-	}
-	if err := c.broken[name]; err != nil && name != "" {
-		return nil, err
-	}
-	if read := builtins()[name]; read != nil {
-		return read()
+	if e := last(c.all, name); e != nil {
+		return e.read()
 	}
 	names := c.Names()
 	near := ""

@@ -158,6 +158,39 @@ func TestOpenFolders(t *testing.T) {
 	if n := len(cat.Errors()); n != 1 {
 		t.Errorf("%d errors, want 1: %v", n, cat.Errors())
 	}
+	if d, err := kernels.Find("one", several, one); err != nil || d.Dir != one {
+		t.Errorf("found: %+v, %v", d, err)
+	}
+	// A kernel that does not load is the likelier reason why there is none of a name.
+	if _, err := kernels.Find("nobody", several); !errors.Is(err, kernels.ErrDefinition) || !strings.Contains(err.Error(), "bad") {
+		t.Errorf("found nobody: %v", err)
+	}
+	if _, err := kernels.Find("nobody", one); !errors.Is(err, kernels.ErrUnknownKernel) {
+		t.Errorf("found nobody: %v", err)
+	}
+}
+
+// A catalogue reads a kernel when it is asked for it, and no other, once.
+func TestOpenReadsLate(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"early", "late"} {
+		writeFolder(t, filepath.Join(dir, name), folder(strings.Replace(renamed(t, name), `pipe = "f32"`, `pipe = "f33"`, 1)))
+	}
+	cat, err := kernels.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"early", "late"} {
+		if name == "early" {
+			if _, err := cat.Get(name); !errors.Is(err, kernels.ErrDefinition) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		writeFolder(t, filepath.Join(dir, name), folder(renamed(t, name)))
+		if _, err := cat.Get(name); (err == nil) != (name == "late") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // A broken kernel must not quietly give way to the built-in one that it was to

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand"
 	"regexp"
 	"slices"
 	"strings"
@@ -534,6 +535,11 @@ func (im *Implementation) Limiting() []genome.Constraint {
 // the constraint over the dimensions that does not hold there. It is nil when
 // it can. Constraints that only save search time are not checked.
 func (im *Implementation) Supports(g genome.Genome, s Shape, limits map[string]any) error {
+	return im.holds(g, s, limits, false)
+}
+
+// holds is Supports, with sparing also of the constraints that only save search time.
+func (im *Implementation) holds(g genome.Genome, s Shape, limits map[string]any, sparing bool) error {
 	env := s.env()
 	known, err := withDefaults(limits)
 	if err != nil {
@@ -544,7 +550,7 @@ func (im *Implementation) Supports(g genome.Genome, s Shape, limits map[string]a
 	for i, e := range im.checks {
 		dims := slices.ContainsFunc(e.prog.Names(), func(n string) bool { _, ok := s.Dims[n]; return ok })
 		active := !slices.ContainsFunc(e.prog.Names(), func(n string) bool { _, ok := env[n]; return !ok })
-		if !dims || !active || im.sparing[i] {
+		if !dims || !active || im.sparing[i] && !sparing {
 			continue
 		}
 		ok, err := e.prog.Bool(env)
@@ -612,6 +618,31 @@ func (d *Definition) Space(impls []*Implementation, shapes []Shape, limits map[s
 		return nil, fmt.Errorf("kernel %s: %w", d.Name, err)
 	}
 	return space, nil
+}
+
+// fitDraws is how many genomes Fits looks at before it compiles a space.
+const fitDraws = 64
+
+// Fits says whether each of the implementations has genomes for one more shape than those of their
+// space, as the error of Space would: a genome of the space that is valid there shows it.
+func (d *Definition) Fits(space *genome.Space, impls []*Implementation, shapes []Shape, more Shape, limits map[string]any) bool {
+	at := limits
+	if at == nil && len(impls) == 1 {
+		at = leastLimits(impls[0].Target)
+	}
+	fit := map[*Implementation]bool{}
+	rng := rand.New(rand.NewSource(1))
+	for range fitDraws {
+		g := space.Random(rng)
+		if im := d.Implementation(g, impls); !fit[im] && im.holds(g, more, at, true) == nil {
+			fit[im] = true
+		}
+		if len(fit) == len(impls) {
+			return true
+		}
+	}
+	_, err := d.Space(impls, append(slices.Clone(shapes), more), limits)
+	return err == nil
 }
 
 // An EmptyError says which of several implementations cannot compute some shapes: none of

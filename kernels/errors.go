@@ -12,7 +12,7 @@ var (
 	// says where.
 	ErrDefinition = errors.New("bad kernel definition")
 	// ErrUnfilled: a kernel made from a source has lines that are still to fill in.
-	// Unfilled lists them.
+	// The error is an *Error, whose Unfilled lists them.
 	ErrUnfilled = errors.New("lines are left to fill in")
 	// ErrUnknownKernel: no kernel has the name asked for.
 	ErrUnknownKernel = errors.New("unknown kernel")
@@ -34,6 +34,8 @@ type Error struct {
 	// Err is the cause: ErrDefinition, ErrRender, or a system error such as
 	// fs.ErrPermission joined with one of them.
 	Err error
+	// Unfilled are the lines of a draft that are still to fill in, of which the error names the first.
+	Unfilled []Finding
 }
 
 // Error returns one line.

@@ -11,11 +11,7 @@ import (
 // A kernel is found by name; its space gives genomes, and a genome renders to
 // what a backend compiles.
 func Example() {
-	catalogue, err := kernels.Open() // and the folders of --kernels
-	if err != nil {
-		log.Fatal(err)
-	}
-	def, err := catalogue.Get("sgemm")
+	def, err := kernels.Find("sgemm") // and the folders of --kernels
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -18,24 +18,12 @@ var (
 	aWord    = regexp.MustCompile(`\$[A-Z][A-Z0-9_]*`)
 )
 
-// forms lists the names of the folder's kernels; nil if it has one that needs no [[form]], or if it is a copy for one of them.
-func (l *loader) forms() (names []string) {
-	list := l.d.root.children["form"]
-	if list == nil || l.d.root.children["name"] != nil {
-		return nil
-	}
-	for _, item := range list.items {
-		names = append(names, item.child("name").text())
-	}
-	return names
-}
-
 // choose reduces kernel.toml to one of its forms: the one that its name says, or the one that is asked for, or the one with the
 // folder's name.
 func (l *loader) choose() {
 	root := l.d.root
 	list := root.children["form"]
-	if list == nil {
+	if l.formed = list != nil; !l.formed {
 		return
 	}
 	if !list.tables {
@@ -186,17 +174,4 @@ func (c *chooser) say(text string, at *node) string {
 func (n *node) remove(name string) {
 	delete(n.children, name)
 	n.names = slices.DeleteFunc(n.names, func(s string) bool { return s == name })
-}
-
-// settle leaves out the problem that no implementation of a form has: that of its only backend takes its place.
-func (l *loader) settle(formed bool) {
-	if !formed || len(l.def.Variants) != 1 {
-		return
-	}
-	for backend, p := range l.def.Variants {
-		if slices.ContainsFunc(l.def.Implementations, func(im *Implementation) bool { return im.Backend != backend }) {
-			return
-		}
-		l.def.Problem, l.def.Variants = *p, nil
-	}
 }

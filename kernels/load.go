@@ -1,17 +1,15 @@
 package kernels
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -44,37 +42,60 @@ const (
 	MaxMaps    = 16 // tensor maps
 )
 
+// FillIn begins what a draft leaves to fill in: strings of kernel.toml, and #error
+// lines of references.
+const FillIn = "FILL IN: "
+
+var openLine = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*error[ \t]+"?` + FillIn + `([^"\n]*)`)
+
 // LoadDir reads the kernel in a folder of the file system; of several, that with the folder's name. The error is an
 // *Error.
-func LoadDir(dir string) (*Definition, error) {
-	loaded, err := loadDir(dir, false)
-	if err != nil {
-		return nil, err
-	}
-	return loaded[0].def, loaded[0].err
-}
+func LoadDir(dir string) (*Definition, error) { return loadDir(dir, "") }
 
 // LoadAll is LoadDir for a folder that may have several kernels, each a [[form]] of one operator.
 func LoadAll(dir string) (list []*Definition, err error) {
-	all, err := loadDir(dir, true)
-	for _, one := range all {
-		if one.err != nil {
-			return nil, one.err
+	for _, name := range namesIn(dir) {
+		d, err := loadDir(dir, name)
+		if err != nil {
+			return nil, err
 		}
-		list = append(list, one.def)
+		list = append(list, d)
 	}
-	return list, err
+	return list, nil
 }
 
-// A loaded is what loading one kernel gave. The name is known even for many wrong definitions.
-type loaded struct {
-	name string
-	def  *Definition
-	err  error
+// folderName is the name of a folder, also of "." and "..".
+func folderName(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return filepath.Base(dir)
 }
 
-// loadDir reads the kernel in a folder of the file system, or all its kernels.
-func loadDir(dir string, all bool) (list []loaded, err error) {
+// namesIn lists the names of the kernels in a folder of the file system: those of its forms, or one name, which is empty
+// where it cannot be read. Loading the kernel reports the error.
+func namesIn(dir string) (names []string) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return []string{""}
+	}
+	defer root.Close() //nolint:errcheck // nothing was written
+	l := &loader{fsys: root.FS(), dir: ".", display: dir}
+	if l.parse() != nil {
+		return []string{""}
+	}
+	own, forms := l.d.root.children["name"], l.d.root.children["form"]
+	if own != nil || forms == nil || len(forms.items) == 0 { // a copy for one of the forms says its name
+		return []string{own.text()}
+	}
+	for _, item := range forms.items {
+		names = append(names, item.child("name").text())
+	}
+	return names
+}
+
+// loadDir reads a kernel of a folder of the file system; form "" is that with the folder's name.
+func loadDir(dir, form string) (*Definition, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, unreadable(dir, err, "check the path and its permissions")
@@ -82,21 +103,7 @@ func loadDir(dir string, all bool) (list []loaded, err error) {
 	defer root.Close() //nolint:errcheck // nothing was written
 	shared, done := openSharedIncludes(dir)
 	defer done()
-	forms := []string{""}
-	if abs, err := filepath.Abs(dir); err == nil {
-		forms[0] = filepath.Base(abs)
-	}
-	if all {
-		l := &loader{fsys: root.FS(), dir: ".", display: dir}
-		if l.parse() == nil && l.forms() != nil { // loading reports the error
-			forms = l.forms()
-		}
-	}
-	for _, form := range forms {
-		name, d, err := load(root.FS(), ".", shared, dir, form)
-		list = append(list, loaded{name, d, err})
-	}
-	return list, nil
+	return load(root.FS(), ".", shared, dir, cmp.Or(form, folderName(dir)))
 }
 
 // openSharedIncludes opens the include folder beside a kernel's folder; shared is nil if there is
@@ -118,8 +125,7 @@ func loadFrom(fsys fs.FS, dir, display, form string) (*Definition, error) {
 		// Sub fails only for a name that is not a path, which load reports better.
 		shared, _ = fs.Sub(fsys, path.Join(path.Dir(dir), includeFolder))
 	}
-	_, d, err := load(fsys, dir, shared, display, form)
-	return d, err
+	return load(fsys, dir, shared, display, form)
 }
 
 // unreadable makes the error for a file that cannot be read.
@@ -139,6 +145,7 @@ type loader struct {
 	shared  fs.FS  // the include folder beside it; nil if there is none
 	display string // for messages
 	form    string // the kernel to read, where the folder has several; "" is that with its name
+	formed  bool   // whether it has
 	d       *document
 	def     *Definition
 	env     map[string]any    // the dimensions, for expressions
@@ -146,32 +153,24 @@ type loader struct {
 	lent    map[string]bool   // which of them the include folder has
 }
 
-// load reads a kernel: it decodes kernel.toml into its tables, and builds the
-// definition from them. The name is the definition's, and is known even for many wrong
-// definitions.
-func load(fsys fs.FS, dir string, shared fs.FS, display, form string) (name string, def *Definition, err error) {
+// load reads a kernel: it parses kernel.toml, keeps what belongs to the form, and builds the definition from that.
+func load(fsys fs.FS, dir string, shared fs.FS, display, form string) (def *Definition, err error) {
 	l := &loader{fsys: fsys, dir: dir, shared: shared, display: display, form: form}
 	if err := l.parse(); err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	formed := l.d.root.children["form"] != nil
-	if err := func() (err error) { defer catch(&err); l.choose(); return nil }(); err != nil {
-		return form, nil, err
-	}
-	name = l.d.root.children["name"].text()
 	if open := l.unfilled(); len(open) > 0 {
 		f := open[0]
 		more := ""
 		if len(open) > 1 {
 			more = fmt.Sprintf(" (and %d more: `tune kernels lint %s` lists them)", len(open)-1, display)
 		}
-		return name, nil, &Error{File: f.File, Line: f.Line, Col: f.Col, Msg: f.Msg + more, Err: errors.Join(ErrDefinition, ErrUnfilled)}
+		return nil, &Error{File: f.File, Line: f.Line, Col: f.Col, Msg: f.Msg + more, Err: errors.Join(ErrDefinition, ErrUnfilled), Unfilled: open}
 	}
 	defer catch(&err)
+	l.choose()
 	l.definition()
-	l.settle(formed)
-	l.def.Hash, l.def.files = hashFiles("evotune kernel 1", l.texts), l.texts
-	return name, l.def, nil
+	return l.def, nil
 }
 
 // parse reads kernel.toml.
@@ -184,6 +183,39 @@ func (l *loader) parse() error {
 	l.texts, l.lent = map[string]string{DefinitionFile: text}, map[string]bool{}
 	l.d, err = parseDocument(file, []byte(text))
 	return err
+}
+
+// unfilled finds what is still to fill in, in text order.
+func (l *loader) unfilled() []Finding {
+	var list []Finding
+	var walk func(name string, n *node)
+	walk = func(name string, n *node) {
+		if what, ok := strings.CutPrefix(n.str, FillIn); ok && n.kind == stringNode {
+			line, col := l.d.position(n.at)
+			list = append(list, Finding{l.d.file, line, col, "fill in " + name + ": " + oneLine(what)})
+		}
+		for _, item := range n.items {
+			walk(name, item)
+		}
+		for _, child := range n.names {
+			walk(child, n.children[child])
+		}
+	}
+	walk("", l.d.root)
+	reference := l.d.root.child("problem").child("reference")
+	for _, n := range []*node{reference.child("source"), reference.child("cuda").child("source")} {
+		if n == nil || n.kind != stringNode {
+			continue
+		}
+		text, err := readFile(l.fsys, path.Join(l.dir, n.str), maxFile)
+		if err != nil {
+			continue // loading reports the error
+		}
+		for _, m := range openLine.FindAllStringSubmatchIndex(text, -1) {
+			list = append(list, Finding{filepath.Join(l.display, n.str), strings.Count(text[:m[0]], "\n") + 1, 0, "fill in: " + text[m[2]:m[3]]})
+		}
+	}
+	return list
 }
 
 // readFile reads a regular file of a bounded size, without the byte order mark that some
@@ -228,18 +260,6 @@ func readSource(fsys fs.FS, name string, limit int64) (string, error) {
 		b.WriteRune(rune(text[i]))
 	}
 	return b.String(), nil
-}
-
-// hashFiles hashes named texts such that different sets give different input.
-func hashFiles(what string, texts map[string]string) string {
-	h := sha256.New()
-	add := func(s string) { fmt.Fprintf(h, "%d:%s", len(s), s) }
-	add(what)
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		add(name)
-		add(texts[name])
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 // file reads the file of the folder that a value names or, for an include that the

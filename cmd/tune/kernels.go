@@ -382,13 +382,9 @@ and a few random genomes through the whole ordeal.
 
 func (a *app) lint(ctx context.Context, dir string, static bool) error {
 	all, err := kernels.LoadAll(dir)
-	if errors.Is(err, kernels.ErrUnfilled) {
-		missing, err := kernels.Unfilled(dir)
-		if err != nil {
-			return badInput(err)
-		}
-		texts := make([]string, len(missing))
-		for i, f := range missing {
+	if fault := (*kernels.Error)(nil); errors.As(err, &fault) && len(fault.Unfilled) > 0 {
+		texts := make([]string, len(fault.Unfilled))
+		for i, f := range fault.Unfilled {
 			texts[i] = f.String()
 		}
 		return a.found(dir, texts)

@@ -207,18 +207,10 @@ func (a *app) upload(ctx context.Context, c *api.Client, kernel string) error {
 	if len(folders) == 0 || kernel == "" {
 		return nil
 	}
-	own, err := kernels.Open(folders...)
-	if err != nil {
-		return badInput(err)
-	}
-	d, err := own.Get(kernel)
+	d, err := kernels.Find(kernel, folders...)
 	switch {
 	case errors.Is(err, kernels.ErrUnknownKernel):
-		// The service may know it; but not in place of one that could not be read here.
-		if broken := own.Errors(); len(broken) > 0 {
-			return badInput(broken[0])
-		}
-		return nil
+		return nil // the service may know it
 	case err != nil:
 		return badInput(err)
 	case strings.HasPrefix(d.Dir, "builtin/"):

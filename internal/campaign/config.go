@@ -24,33 +24,28 @@ func WithDefaults(c record.Job) record.Job {
 		c.Window = DefaultWindow
 	}
 	if c.ID == "" {
-		c.ID = newID(c.Kernel)
+		c.ID = NewID(c.Kernel)
 	}
 	return c
 }
 
-func newID(kernel string) string {
+// NewID names a campaign after what it tunes, unlike all others.
+func NewID(what string) string {
 	var b [4]byte
 	rand.Read(b[:]) // it never fails
-	return kernel + "-" + hex.EncodeToString(b[:])
+	return what + "-" + hex.EncodeToString(b[:])
 }
 
 // Validate reports the first thing that makes a job unusable.
 func Validate(c record.Job) error {
-	switch {
-	case c.Kernel == "":
+	if c.Kernel == "" {
 		return errors.New("campaign: no kernel given")
-	case strings.ContainsAny(c.ID, "/\x00 \n"):
-		return fmt.Errorf("campaign: ID %q has a space, a slash or a control character", c.ID)
 	}
 	if c.Strategy != "" && !slices.Contains(search.Names(), c.Strategy) {
 		return fmt.Errorf("campaign: unknown strategy %q: there are %s", c.Strategy, strings.Join(search.Names(), ", "))
 	}
-	if wrong := option.Check(c); len(wrong) > 0 {
+	if wrong := c.Check(); len(wrong) > 0 {
 		return fmt.Errorf("campaign: %s %s", wrong[0].Name, wrong[0].Why)
-	}
-	if err := c.Budget.Validate(); err != nil {
-		return fmt.Errorf("campaign: %w", err)
 	}
 	return nil
 }

@@ -100,14 +100,16 @@ func From(dir, name, file, entry string, g *Given) (*Draft, error) {
 		draft.Taken = append(draft.Taken, f)
 	}
 	err = newFolder(dir, name, d.files(), func(temp string) error {
-		if _, err := kernels.LoadDir(temp); !errors.Is(err, kernels.ErrUnfilled) {
+		_, err := kernels.LoadDir(temp)
+		var fault *kernels.Error
+		if !errors.As(err, &fault) || len(fault.Unfilled) == 0 {
 			return fmt.Errorf("the lines to fill in are not found again: %w", err)
 		}
-		draft.Missing, err = kernels.Unfilled(temp)
-		for i := range draft.Missing {
-			draft.Missing[i].File = filepath.Join(dir, filepath.Base(draft.Missing[i].File))
+		for _, f := range fault.Unfilled {
+			f.File = filepath.Join(dir, filepath.Base(f.File))
+			draft.Missing = append(draft.Missing, f)
 		}
-		return err
+		return nil
 	}, true)
 	return draft, err
 }

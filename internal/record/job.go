@@ -3,6 +3,8 @@ package record
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/evotune/evotune/internal/option"
@@ -56,6 +58,15 @@ type Job struct {
 	// floating point, which others may round otherwise. Empty where a store from before the first release was
 	// converted, which did not say it.
 	Arch string `json:"arch,omitempty"`
+}
+
+// Check lists the fields that are wrong whatever the kernel and the strategies are.
+func (j Job) Check() []option.Wrong {
+	wrong := j.Budget.check(option.Check(j))
+	if strings.ContainsAny(j.ID, "/\x00 \n") {
+		wrong = append(wrong, option.Wrong{Field: option.Field{Name: "id"}, Why: fmt.Sprintf("is %q: it must not have a space, a slash or a control character", j.ID)})
+	}
+	return wrong
 }
 
 // SearchSeed is the job's Seed, also where that is left to its default.
@@ -146,11 +157,16 @@ const MaxTime = 1_000_000_000 * time.Second
 
 // Validate reports the first thing that makes a budget unusable.
 func (b Budget) Validate() error {
-	if wrong := option.Check(b); len(wrong) > 0 {
+	if wrong := b.check(option.Check(b)); len(wrong) > 0 {
 		return errors.New(wrong[0].Name + " " + wrong[0].Why)
 	}
-	if b.MaxCost > 0 && b.CostPerHour == 0 {
-		return errors.New("max-cost needs cost-per-hour: what does an hour of this machine cost?")
-	}
 	return nil
+}
+
+// check adds to the fields that are wrong by themselves one that lacks another.
+func (b Budget) check(wrong []option.Wrong) []option.Wrong {
+	if b.MaxCost > 0 && b.CostPerHour == 0 {
+		wrong = append(wrong, option.Wrong{Field: option.Field{Name: "max-cost"}, Why: "needs cost-per-hour: what does an hour of this machine cost?"})
+	}
+	return wrong
 }

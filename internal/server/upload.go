@@ -290,12 +290,8 @@ func lint(ctx context.Context, dir, name string) (*kernels.Definition, error) {
 	d, err := kernels.LoadDir(dir)
 	var fault *kernels.Error
 	switch {
-	case errors.Is(err, kernels.ErrUnfilled):
-		open, err := kernels.Unfilled(dir)
-		if err != nil {
-			return nil, err
-		}
-		return nil, refused(open...)
+	case errors.As(err, &fault) && len(fault.Unfilled) > 0:
+		return nil, refused(fault.Unfilled...)
 	case errors.As(err, &fault):
 		return nil, refused(kernels.Finding{File: fault.File, Line: fault.Line, Col: fault.Col, Msg: fault.Msg})
 	case err != nil:
