@@ -108,9 +108,13 @@ type Catalogue struct {
 // it. All catalogues share the definitions of built-in kernels: do not change them.
 func Open(folders ...string) (*Catalogue, error) {
 	c := &Catalogue{all: slices.Clone(builtins())}
-	for _, dir := range folders {
-		if err := c.addFolder(dir); err != nil {
+	for _, given := range folders {
+		dirs, err := kernelFolders(given)
+		if err != nil {
 			return nil, err
+		}
+		for _, dir := range dirs {
+			c.add(dir)
 		}
 	}
 	return c, nil
@@ -133,17 +137,15 @@ func Find(name string, folders ...string) (*Definition, error) {
 	return d, err
 }
 
-// addFolder adds the kernel or the kernels of a folder.
-func (c *Catalogue) addFolder(dir string) error {
+// kernelFolders lists the folders with a kernel.toml: the one given, or those in it.
+func kernelFolders(dir string) (dirs []string, err error) {
 	if _, err := os.Stat(filepath.Join(dir, DefinitionFile)); err == nil || errors.Is(err, fs.ErrPermission) {
-		c.addKernels(folderName(dir), dir)
-		return nil
+		return []string{dir}, nil
 	}
 	list, err := os.ReadDir(dir)
 	if err != nil {
-		return unreadable(dir, err, "--kernels needs a folder that is a kernel or holds several")
+		return nil, unreadable(dir, err, "--kernels needs a folder that is a kernel or holds several")
 	}
-	found := false
 	for _, e := range list {
 		sub := filepath.Join(dir, e.Name())
 		if info, err := os.Stat(sub); err != nil || !info.IsDir() {
@@ -152,32 +154,29 @@ func (c *Catalogue) addFolder(dir string) error {
 		if _, err := os.Stat(filepath.Join(sub, DefinitionFile)); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		c.addKernels(e.Name(), sub)
-		found = true
+		dirs = append(dirs, sub)
 	}
-	if !found {
-		return &Error{File: dir, Msg: "neither this folder nor one in it has a " + DefinitionFile + ": name a kernel's folder, or one that holds kernels", Err: ErrDefinition}
+	if len(dirs) == 0 {
+		return nil, &Error{File: dir, Msg: "neither this folder nor one in it has a " + DefinitionFile + ": name a kernel's folder, or one that holds kernels", Err: ErrDefinition}
 	}
-	return nil
+	return dirs, nil
 }
 
-// addKernels adds the kernels of a folder with a kernel.toml.
-func (c *Catalogue) addKernels(folder, dir string) {
-	names := namesIn(dir)
+// add adds the kernel, or the kernels, of a folder with a kernel.toml.
+func (c *Catalogue) add(dir string) {
+	folder, names := folderName(dir), namesIn(dir)
 	for _, name := range names {
 		if len(names) > 1 { // the others are as good as they are
 			folder = name
 		}
 		earlier := slices.Clip(c.all)
 		c.all = append(earlier, &entry{name: name, folder: folder, dir: dir, read: sync.OnceValues(func() (*Definition, error) {
+			replaced := last(earlier, name)
 			d, err := loadDir(dir, name)
-			if err != nil {
-				return nil, err
-			}
-			if replaced := last(earlier, d.Name); replaced != nil && !replaced.broken() {
+			if err == nil && replaced != nil && !replaced.broken() {
 				d.Overrides = replaced.dir
 			}
-			return d, nil
+			return d, err
 		})})
 	}
 }

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -103,7 +102,10 @@ func loadDir(dir, form string) (*Definition, error) {
 	defer root.Close() //nolint:errcheck // nothing was written
 	shared, done := openSharedIncludes(dir)
 	defer done()
-	return load(root.FS(), ".", shared, dir, cmp.Or(form, folderName(dir)))
+	if form == "" {
+		form = folderName(dir)
+	}
+	return load(root.FS(), ".", shared, dir, form)
 }
 
 // openSharedIncludes opens the include folder beside a kernel's folder; shared is nil if there is
