@@ -37,25 +37,29 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// compared finds a decision by a backend's name.
-var compared = regexp.MustCompile(`(==|!=|case) ("cpu"|"cuda"|(evotune\.|backend\.|kernels\.)(CPU|CUDA)\b)|[bB]ackend (==|!=) (CPU|CUDA)\b`)
-
 // Code that decides by a backend's name has to be found and changed for each new backend. Only the
 // backend's own folders do that; all others ask for a fact.
 func TestDecisionsByName(t *testing.T) {
 	root := filepath.Join("..", "..")
+	own := map[string]bool{"bin": true}
+	for _, name := range Names() {
+		own["evaluator/"+name], own["cmd/tune-"+name] = true, true
+	}
+	lower, upper := strings.Join(Names(), "|"), strings.ToUpper(strings.Join(Names(), "|"))
+	quick := regexp.MustCompile(upper + `|"(` + lower + `)"`)
+	compared := regexp.MustCompile(`(==|!=|case) ("(` + lower + `)"|(evotune\.|backend\.|kernels\.)(` + upper + `)\b)|[bB]ackend (==|!=) (` + upper + `)\b`)
 	err := fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "testdata" || len(d.Name()) > 1 && d.Name()[0] == '.' || path == "evaluator/cpu" || path == "evaluator/cuda" || path == "cmd/tune-cuda" || path == "bin"):
+		case d.IsDir() && (d.Name() == "testdata" || len(d.Name()) > 1 && d.Name()[0] == '.' || own[path]):
 			return fs.SkipDir
 		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
 		}
 		text, err := os.ReadFile(filepath.Join(root, path))
 		for i, line := range strings.Split(string(text), "\n") {
-			if named := strings.Contains(line, "CUDA") || strings.Contains(line, "CPU") || strings.Contains(line, `"cuda"`) || strings.Contains(line, `"cpu"`); named && compared.MatchString(line) {
+			if quick.MatchString(line) && compared.MatchString(line) {
 				t.Errorf("%s:%d: %s", path, i+1, strings.TrimSpace(line))
 			}
 		}
