@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"unsafe"
@@ -23,6 +24,7 @@ type harness struct {
 	copied []byte
 	used   int64
 	pieces cu.DevicePtr // what is hashed, written when it is used
+	key    uint64       // of the hashes
 }
 
 const (
@@ -42,7 +44,7 @@ func (d *device) loadHarness(file string) (*harness, error) {
 	if err != nil {
 		return nil, fmt.Errorf("harness: %w", err)
 	}
-	h := &harness{device: d, kernels: map[string]cu.Function{}}
+	h := &harness{device: d, kernels: map[string]cu.Function{}, key: rand.Uint64()}
 	if h.module, err = cu.LoadData(string(image)); err != nil {
 		return nil, fmt.Errorf("harness %s: %w", file, check("cuModuleLoadData", err))
 	}
@@ -252,7 +254,7 @@ func (h *harness) hash(all []piece) error {
 			widest = max(widest, p.bytes)
 		}
 		d := [6]uint32{uint32(min(blocksFor(widest/8), planRow(len(some), h.info.SMs))), uint32(len(some)), 1, threads, 1, 1}
-		if err := h.enqueue("hash", d, uint64(h.pieces)); err != nil {
+		if err := h.enqueue("hash", d, uint64(h.pieces), h.key); err != nil {
 			return err
 		}
 	}

@@ -743,17 +743,17 @@ struct piece {
 	u64 *to;
 };
 
-// hash adds a 64-bit hash of each piece to its result. Order does not matter to a sum. There is a
-// row of blocks for each piece.
-EXPORT evotune_hash(const piece *list)
+// hash adds a 64-bit hash of each piece to its result. Order does not matter to a sum. Without the key, nobody
+// can change a piece so that its hash stays. There is a row of blocks for each piece.
+EXPORT evotune_hash(const piece *list, u64 key)
 {
 	const piece p = list[blockIdx.y];
 	u64 h = 0;
 	i64 words = p.bytes / 8;
 	for (i64 i = first_index(); i < words; i += stride())
-		h += mix(((const u64 *)p.at)[i] + mix((u64)i));
+		h += mix(((const u64 *)p.at)[i] + mix(key ^ (u64)i));
 	for (i64 i = 8 * words + first_index(); i < p.bytes; i += stride())
-		h += mix(p.at[i] + mix(~(u64)i));
+		h += mix(p.at[i] + mix(key ^ ~(u64)i));
 	h = sum(h);
 	if (threadIdx.x == 0)
 		atomicAdd(p.to, h);
