@@ -817,6 +817,21 @@ func TestPageDamage(t *testing.T) {
 	}
 }
 
+// TestLongName: of a damaged name that swallowed what is behind it, a line has the beginning.
+func TestLongName(t *testing.T) {
+	b := treeStore(t)
+	p, err := openPager(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := b[p.meta.root*4096+pageHeader:] // flags, place, length of the key, length of the value
+	copy(first, native.AppendUint32(nil, 0))
+	copy(first[8:], native.AppendUint32(nil, 300))
+	if _, err := p.trees(); err == nil || !strings.Contains(err.Error(), "which is not a bucket") || len(err.Error()) > 250 {
+		t.Errorf("%v", err)
+	}
+}
+
 // somePages are a branch page of some index, and the first leaf below it.
 func somePages(t *testing.T, p *pager) (branch, leaf uint64) {
 	trees, err := p.trees()
